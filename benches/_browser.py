@@ -3,7 +3,7 @@
 import json
 import shutil
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -20,7 +20,8 @@ FRAME_MS = 1000 / 60
 SCRIPT = frozenset(
     {"EvaluateScript", "FunctionCall", "RunMicrotasks", "TimerFire", "FireAnimationFrame", "EventDispatch"}
 )
-LAYOUT = frozenset({"UpdateLayoutTree", "Layout", "PrePaint", "Paint", "Layerize", "HitTest"})
+LAYOUT = frozenset({"UpdateLayoutTree", "Layout", "PrePaint", "HitTest"})
+PAINT = frozenset({"Paint", "Layerize"})
 KEY_SCRIPT = "(() => sessionStorage.setItem('headwater-key', {key}))()"
 """Signs in without the form. {key} is the key as JSON."""
 
@@ -56,14 +57,16 @@ class Work(NamedTuple):
         longest: The longest task.
         longest_cpu: The longest task in CPU time of the thread, which other processes do not lengthen.
         frame_p95: The 95th percentile of script and layout in a frame, of the frames that had any.
-        frame_p95_cpu: The same in CPU time of the thread.
+        painted_p95: The same with painting.
+        painted_p95_cpu: The same with painting, in CPU time of the thread.
         busy: The share of the time in which tasks ran.
     """
 
     longest: float
     longest_cpu: float
     frame_p95: float
-    frame_p95_cpu: float
+    painted_p95: float
+    painted_p95_cpu: float
     busy: float
 
 
@@ -88,19 +91,24 @@ def _work(events: Sequence[Mapping[str, Any]]) -> Work:
         if event["ph"] == "X" and (event["pid"], event["tid"]) in main_threads:
             main_threads[event["pid"], event["tid"]].append(event)
     found = max(main_threads.values(), key=len)
-    tasks = [event for event in found if event["name"] == "RunTask"]
+    tasks, painted = _named(found, {"RunTask"}), _named(found, SCRIPT | LAYOUT | PAINT)
     span_us = max(e["ts"] + e["dur"] for e in tasks) - min(e["ts"] for e in tasks)
     return Work(
         longest=max(event["dur"] for event in tasks) / 1000,
         longest_cpu=max(event.get("tdur", 0) for event in tasks) / 1000,
-        frame_p95=_frame_p95(found, "ts", "dur"),
-        frame_p95_cpu=_frame_p95([event for event in found if "tdur" in event], "tts", "tdur"),
+        frame_p95=_frame_p95(_named(found, SCRIPT | LAYOUT), "ts", "dur"),
+        painted_p95=_frame_p95(painted, "ts", "dur"),
+        painted_p95_cpu=_frame_p95([event for event in painted if "tdur" in event], "tts", "tdur"),
         busy=sum(event["dur"] for event in tasks) / span_us,
     )
 
 
+def _named(events: Iterable[Mapping[str, Any]], names: Set[str]) -> list[Mapping[str, Any]]:
+    return [event for event in events if event["name"] in names]
+
+
 def _frame_p95(events: Iterable[Mapping[str, Any]], start: str, duration: str) -> float:
-    """Return the 95th percentile of the ms of script and layout in the frames that have any.
+    """Return the 95th percentile of the ms of these events in the frames that have any.
 
     Nested events count once. The frames are intervals of FRAME_MS, since a page that keeps up draws in each of them.
 
@@ -111,8 +119,7 @@ def _frame_p95(events: Iterable[Mapping[str, Any]], start: str, duration: str) -
     """
     frames: dict[int, float] = {}
     end_us = 0.0
-    drawn = (event for event in events if event["name"] in SCRIPT | LAYOUT)
-    for event in sorted(drawn, key=lambda each: (each[start], -each[duration])):
+    for event in sorted(events, key=lambda each: (each[start], -each[duration])):
         begin, until = max(event[start], end_us), event[start] + event[duration]
         if until > begin:
             frame = int(event["ts"] / 1000 / FRAME_MS)

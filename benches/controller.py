@@ -28,7 +28,7 @@ from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
-from headwater.controller.redrives import Redrives
+from headwater.controller.redrives import RedriveRunner
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.topic_comparison import TopicComparison
@@ -63,7 +63,7 @@ class Clock:
 def controller_of(database: Database, clock: Clock) -> Controller:
     """Return a controller whose broker, sets and workers are in memory."""
     broker, orchestrator, locks = MemoryClusterAdmin(), MemoryOrchestrator(), FlowLocks()
-    broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), (), ()))
+    broker.ensure(DeploymentResources((TopicSpec("stream.base.log", 4),), (), ()))
     sources = Sources(bindings=Bindings(), own_cluster=broker, active_deployments=database.deployments.list_active)
     leadership, sets = Leadership(database.leases, "bench", clock), MemorySetStore()
     metrics, outcomes = MemoryMetrics(), MemoryRedriveOutcomes()
@@ -100,7 +100,7 @@ def controller_of(database: Database, clock: Clock) -> Controller:
             now=lambda: NOW,
         ),
         purger=Purger(database.flows, database.revisions, sets, leadership.require_lease),
-        redrives=Redrives(
+        redrives=RedriveRunner(
             store=database.redrives,
             outcomes=outcomes,
             metrics=metrics,

@@ -37,9 +37,11 @@ CHAIN, ENTITY = "base", "erc20_token_transfer"
 SOURCE = f"stream.{CHAIN}.{ENTITY}"
 PARTITIONS = 64
 WORKERS = (1, 4, 16, 64)
-WARM_UP_RECORDS = 100_000
-"""So many records per worker come before a backlog: each worker then has a lookup filter, and V8 has compiled the
-script, which gets a tenth of the records.
+WARM_UP_RECORDS_PER_WORKER = 100_000
+"""How many records are processed before each measured backlog.
+
+Afterwards each worker has built its Bloom filter, and V8 has compiled the script, to which the set filter passes a
+tenth of the records.
 """
 RATE_DURING_CHANGE = 2_000
 SETTLE_S = 5.0
@@ -238,7 +240,7 @@ class Run:
 
     def process_backlog(self, workers: int, count: int) -> Usage:
         """Let the workers process a backlog, after a warm-up."""
-        self._stream.write_backlog(workers * WARM_UP_RECORDS)()
+        self._stream.write_backlog(workers * WARM_UP_RECORDS_PER_WORKER)()
         self.wait_for_outputs()
         make_readable = self._stream.write_backlog(count)
         time.sleep(SETTLE_S)

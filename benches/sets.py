@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST, dataset_set_id
+from headwater.model.value_sets import MAX_VALUES_PER_PAGE, MAX_VALUES_PER_REQUEST, dataset_set_id
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.sets.lookup import LOOKUPS_PER_VALUE_BEFORE_BUILD, RedisSetLookup
@@ -175,7 +175,7 @@ def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> N
         listed: list[str] = []
         cursor = None
         while True:
-            result = store.page(TARGET, cursor, MAX_PAGE)
+            result = store.page(TARGET, cursor, MAX_VALUES_PER_PAGE)
             listed += result.values
             cursor = result.cursor
             if cursor is None:
@@ -183,7 +183,7 @@ def list_pages(client: Client, store: RedisSetStore, values: Sequence[str]) -> N
         assert sorted(listed) == sorted(values)
 
     measure(client, "page of 100", page, 100, ROUNDS)
-    measure(client, f"listing, {MAX_PAGE:,} per page", listing, len(values))
+    measure(client, f"listing, {MAX_VALUES_PER_PAGE:,} per page", listing, len(values))
 
 
 def main(values: int = 500_000, lookups_only: bool = False) -> None:

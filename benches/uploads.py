@@ -27,7 +27,7 @@ import redis
 import typer
 
 from benches._installation import running_installation
-from headwater.model.value_sets import MAX_PAGE, MAX_VALUES_PER_REQUEST
+from headwater.model.value_sets import MAX_VALUES_PER_PAGE, MAX_VALUES_PER_REQUEST
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from tests.acceptance.installation import Installation, pipeline
 from tests.support.processes import suspended
@@ -188,7 +188,7 @@ def calls(api: Api, path: str) -> None:
         "healthz (reference)": "/healthz",
         "check": f"{path}/check?value=0x{1:040x}",
         "page of 100": f"{path}?count=100",
-        f"page of {MAX_PAGE:,}": f"{path}?count={MAX_PAGE}",
+        f"page of {MAX_VALUES_PER_PAGE:,}": f"{path}?count={MAX_VALUES_PER_PAGE}",
     }
     for name, url in paths.items():
         took = []

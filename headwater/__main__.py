@@ -1,4 +1,7 @@
-"""`python -m headwater` and the `headwater` command."""
+"""The entry point of `python -m headwater`.
+
+It has only the commands of the server. The command `headwater`, which is in `headwater_client`, also has the client's.
+"""
 
 from headwater.cli.application import app
 

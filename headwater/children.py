@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO
 
 _PR_SET_PDEATHSIG = 1
+MAX_NICENESS = 19
 # When the parent ends between fork and prctl, no signal is sent; the check of getppid then ends the wrapper.
 _WRAPPER = f"""
 import ctypes, os, signal, sys
@@ -34,7 +35,7 @@ StdioTarget = int | IO[bytes] | None
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
              "LD_PRELOAD", "MALLOC_*", "PYTHON*", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE",
              "CURL_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", "OPENSSL_CONF")  # fmt: skip
-"""The environment variables that every child gets, as patterns of `fnmatch`. None of them holds a secret."""
+"""The environment variables that a child gets by default, as patterns of `fnmatch`. None of them holds a secret."""
 
 
 def is_inherited(name: str) -> bool:
@@ -53,15 +54,40 @@ def inherited_environment(*extra_names: str) -> dict[str, str]:
     }
 
 
-def lower_priority(niceness: int) -> None:
-    """Lower the CPU priority of this process and of its session.
+def lower_priority(increment: int) -> None:
+    """Lower the CPU priority of this process and its session by an increment of the niceness."""
+    set_niceness(os.getpid(), os.getpriority(os.PRIO_PROCESS, 0) + increment)
 
-    `spawn` has created the session for this process. Linux compares the priorities of sessions first, if autogroups are
-    enabled (sched(7)).
+
+def set_niceness(pid: int, niceness: int) -> bool:
+    """Set the niceness of a process, its descendants, and their sessions.
+
+    It is at most MAX_NICENESS. `spawn` has created a session for each of these processes. Linux compares the priorities
+    of sessions first, if autogroups are enabled (sched(7)). It lets a process without privileges change the priority of
+    one session per 0.1 s. Returns False when it has refused a change for this reason: call the function again.
     """
-    session_niceness = os.nice(niceness)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(session_niceness))
+    niceness = min(niceness, MAX_NICENESS)
+    process = Path("/proc", str(pid))
+    children: list[int] = []
+    with contextlib.suppress(OSError):  # the process has ended
+        for thread in (process / "task").iterdir():
+            with contextlib.suppress(OSError):  # the thread has ended, or the kernel does not list children
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), niceness)
+                children += map(int, (thread / "children").read_text().split())
+    return all([_set_session_niceness(process, niceness), *(set_niceness(child, niceness) for child in children)])
+
+
+def _set_session_niceness(process: Path, niceness: int) -> bool:
+    """Return False when Linux refuses the change because of an earlier one."""
+    autogroup = process / "autogroup"
+    try:
+        if autogroup.read_text().split()[-1:] != [str(niceness)]:
+            autogroup.write_text(str(niceness))
+    except BlockingIOError:
+        return False
+    except OSError:  # the process has ended, or there are no autogroups
+        return True
+    return True
 
 
 class Child:

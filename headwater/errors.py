@@ -1,6 +1,7 @@
-"""All exceptions of Headwater.
+"""The exceptions of Headwater, except those that stay inside one part of the program.
 
-The docstring of a class says when the exception is raised, and what the user should do about it.
+An exception that one part raises and catches itself, such as `BadTick`, is defined beside the code that raises it. The
+docstring of a class says when the exception is raised, and what the user should do about it.
 
 HeadwaterError
 ├── RequestError                  the request is not possible as it was sent; api/problems.py has the HTTP statuses
@@ -31,6 +32,7 @@ HeadwaterError
 │   ├── OrchestratorUnavailable
 │   ├── NodeError                 raised only in ingests, which wait and then continue
 │   │   ├── NodeUnavailable
+│   │   │   └── IngestCancelled
 │   │   ├── BlockIncomplete
 │   │   ├── NodeBehind
 │   │   ├── NodeRateLimited
@@ -57,7 +59,7 @@ from dataclasses import dataclass
 
 
 class HeadwaterError(Exception):
-    """Base class of all errors that Headwater raises on purpose.
+    """Base class of the exceptions in this module.
 
     `str(error)` is the detail: it says what is wrong, and what the user should do.
     """
@@ -172,7 +174,7 @@ class TooLarge(RequestError):
 
 
 class UnsupportedMediaType(RequestError):
-    """The Content-Type of the request is not application/json."""
+    """The Content-Type of the request is not application/json, or its body is compressed."""
 
 
 class InvalidInput(RequestError):
@@ -254,7 +256,7 @@ class RedisUnavailable(Unavailable):
 class RedisEvicts(RedisUnavailable):
     """Valkey or Redis may evict values when its memory is full.
 
-    Headwater then neither reads sets from it nor writes to it.
+    Headwater then sends it no commands, neither reads nor writes.
     """
 
     def __init__(self, policy: str) -> None:
@@ -289,14 +291,18 @@ class TopicMissing(BrokerUnavailable):
 
 
 class OrchestratorUnavailable(Unavailable):
-    """The orchestrator can't read the states of the workers."""
+    """The orchestrator or the controller does not work.
+
+    The orchestrator is unavailable, or no controller is running, or a part of the controller's work fails. The detail
+    says which.
+    """
 
 
 class NodeError(Unavailable):
     """An error of the node of a blockchain: an outage, or an error about one request.
 
-    Only ingests raise the subclasses, so they never become a 503. The detail names no URL, because the URLs of nodes
-    contain keys.
+    Only ingests, the processes that read a node and write streams, raise the subclasses, so these never become a 503.
+    The detail names no URL, because the URLs of nodes contain keys.
 
     Attributes:
         retry_after_s: How many seconds the node asks its clients to wait; 0 when the node does not say.
@@ -308,6 +314,10 @@ class NodeError(Unavailable):
 
 class NodeUnavailable(NodeError):
     """The node does not answer, or it refuses all requests."""
+
+
+class IngestCancelled(NodeUnavailable):
+    """The ingest is stopping, so it does not wait for an answer."""
 
 
 class BlockIncomplete(NodeError):
@@ -370,7 +380,7 @@ class Overloaded(Unavailable):
 
 
 class DeployPending(Unavailable):
-    """A deploy or teardown is still in progress.
+    """A requested change of a deployment is still in progress, such as a deploy or a teardown.
 
     Send the request again to wait for its end, or read GET …/deploy.
     """
@@ -411,7 +421,8 @@ class SetupError(HeadwaterError):
 class DecryptionFailed(SetupError):
     """A stored credential was encrypted with another secret key.
 
-    Reading such a row fails. A process refuses to start only when it can decrypt none of the rows.
+    A deployment with such credentials is returned as unreadable. A process refuses to start only when it can decrypt
+    none of the rows.
     """
 
     def __init__(self) -> None:
@@ -456,7 +467,7 @@ class NoValidOffset(WorkerError):
 
 
 class SandboxFailed(WorkerError):
-    """The V8 child process can't be started, or its sandbox can't be set up."""
+    """The V8 child process can't be started, does not load its script, or does not end."""
 
 
 def os_error_reason(error: Exception) -> str:

@@ -76,7 +76,8 @@ def _read_secret(name: str, path: Path) -> str:
 class Settings(BaseSettings):
     """All settings of a process, immutable.
 
-    An empty address means that Headwater runs the embedded service (Kafka, Valkey or SQLite).
+    When `kafka_bootstrap_servers`, `redis_url` or `database_url` is empty, Headwater uses the embedded Kafka, the
+    embedded Valkey or SQLite.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
@@ -101,7 +102,7 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=1, le=65535, description="The API's port.")
     metrics_host: str = Field("127.0.0.1", description="Address that the ports with Prometheus metrics listen on.")
     metrics_port: int = Field(
-        0, ge=0, le=65535, description="Port with the Prometheus metrics of all pipelines; 0 means none."
+        0, ge=0, le=65535, description="Port with the Prometheus metrics of controller and pipelines; 0 means none."
     )
     prices_metrics_port: int = Field(
         0, ge=0, le=65535, description="Port with the Prometheus metrics of the prices worker; 0 means none."
@@ -287,7 +288,9 @@ class Settings(BaseSettings):
         "back to are kept too.",
     )
     deploy_timeout_s: float = Field(
-        55.0, gt=0, description="Seconds that a deploy call waits until its workers are ready."
+        55.0,
+        gt=0,
+        description="Seconds that a request waits for the deploy, teardown, pause, resume or rewind that it starts.",
     )
     worker_memory_mb: int = Field(
         1024,
@@ -307,7 +310,9 @@ class Settings(BaseSettings):
         description="Value of the label app.kubernetes.io/instance of the workers' Pods; the chart sets it to the name "
         "of its release.",
     )
-    worker_image: str = Field("", description="Image of the workers' Pods: Headwater's own image.")
+    worker_image: str = Field(
+        "", description="Image of the workers' Pods, which must contain Headwater; required with `kubernetes`."
+    )
     worker_image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         "IfNotPresent", description="When nodes pull the image of workers: Always, IfNotPresent or Never."
     )

@@ -25,7 +25,8 @@ class SupervisedProcess:
         grace_s: How long the process may take to stop after SIGTERM.
         healthy_after_s: A process that has run for this long resets the back-off.
         backoff: The delays between the ends of the process and its restarts.
-        essential: Whether the other processes can't work without this one.
+        essential: Whether the start of `headwater up` fails when this process exits because it can't start. See
+            `essential_ended_with`.
         child: The running process; None after it has ended.
         started_at: When the process was started, on the supervisor's clock.
         restart_at: When the ended process may be started again, on the supervisor's clock.

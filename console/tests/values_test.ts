@@ -7,13 +7,14 @@ import { parsePasted, shapeOf, valuesOf } from "../src/values/parse.ts";
 import { bodyOf } from "../src/values/request_file.ts";
 
 Deno.test("pasted values are trimmed, in lower case, and each once", () => {
-  const { values, doubles, bad } = parsePasted(` 0xA, 0xb\n0xa;0xc\t${"x".repeat(1_025)}`);
-  assert.deepEqual([values, doubles, bad.length], [["0xa", "0xb", "0xc"], 1, 1]);
+  const { values, duplicates, tooLong } = parsePasted(` 0xA, 0xb\n0xa;0xc\t${"x".repeat(1_025)}`);
+  assert.deepEqual([values, duplicates, tooLong.length], [["0xa", "0xb", "0xc"], 1, 1]);
 });
 
 const FILES: [string, string, string[], string, string[]][] = [
   ["text", "0xA\n0xb\n\n", ["value"], "value", ["0xa", "0xb"]],
   ["csv", 'name,address\r\n"Ann, B.",0xA\nBob,0xb', ["name", "address"], "address", ["0xa", "0xb"]],
+  ["csv", "name;address\nAnn, B.;0xA\n", ["name", "address"], "address", ["0xa"]],
   ["csv", "0xA,1\n0xb,2\n", ["column 1", "column 2"], "column 1", ["0xa", "0xb"]],
   ["json lines", '{"a": "0xA", "n": 1}\n{"a": "0xb"}\n{"n": 2}\n', ["a", "n"], "a", ["0xa", "0xb"]],
 ];
@@ -22,11 +23,24 @@ for (const [kind, text, columns, column, expected] of FILES) {
     const file = new File([text], "values");
     const shape = await shapeOf(file);
     assert.deepEqual([shape.kind, shape.columns], [kind, columns]);
-    let bytes = 0;
-    const values = await Array.fromAsync(valuesOf(file, shape, column, (read) => bytes = read));
-    assert.deepEqual([values, bytes], [expected, file.size]);
+    const reading = { bytes: 0, onTooLong: () => assert.fail("no value is too long") };
+    const values = await Array.fromAsync(valuesOf(file, shape, column, reading));
+    assert.deepEqual([values, reading.bytes], [expected, file.size]);
   });
 }
+
+Deno.test("a CSV file of one column has a header", async () => {
+  const shape = await shapeOf(new File(["address\n0xA\n"], "wallets.csv"));
+  assert.deepEqual([shape.columns, shape.rows], [["address"], [["0xA"]]]);
+});
+
+Deno.test("values that are too long are left out and counted", async () => {
+  const file = new File(["0xa\n" + "x".repeat(1_025) + "\n0xb\n"], "values");
+  let tooLong = 0;
+  const reading = { bytes: 0, onTooLong: () => tooLong += 1 };
+  const values = await Array.fromAsync(valuesOf(file, await shapeOf(file), "value", reading));
+  assert.deepEqual([values, tooLong], [["0xa", "0xb"], 1]);
+});
 
 async function* list(...values: string[]): AsyncGenerator<string, void> {
   yield* values;

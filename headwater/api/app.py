@@ -191,7 +191,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         background.cancel_scope.cancel()
     await to_thread.run_sync(_write_last_use_once, keys)
     live_tails.end_all()
-    await to_thread.run_sync(live_tails.stop)
+    await to_thread.run_sync(live_tails.disconnect)
     app.state.services.deployment_metrics.close()
     app.state.services.overview.close()
     app.state.services.prices_workers.close()

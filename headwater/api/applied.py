@@ -31,7 +31,8 @@ class AppliedWorker(BaseModel):
 
     name: str
     version: int | None = Field(
-        description="The version that the worker has read last; null before it has read the present set."
+        description="The version that the worker has read last; null until it has reported one. A version that the set "
+        "has lost since, such as in a failover of Valkey or Redis, does not count."
     )
 
 
@@ -42,7 +43,9 @@ class Applied(BaseModel):
     applied: bool = Field(
         description="True when every batch of records that starts from now on sees all writes up to this version."
     )
-    workers: list[AppliedWorker] = Field(description="Empty while the pipeline is paused.")
+    workers: list[AppliedWorker] = Field(
+        description="The workers that use the set; empty while the pipeline is paused or starting."
+    )
 
     @classmethod
     def of(cls, version: int, state: AppliedState) -> Self:

@@ -18,7 +18,7 @@ MAX_CONCURRENT_KEY_CHECKS = 8
 
 
 class Authentication:
-    """Puts the API key into the scope, and makes its owner the actor of the audit log.
+    """Puts the API key into the ASGI scope, and makes its owner the actor of the audit log.
 
     Sends 401 without a valid key, 429 to a client address that has sent too many invalid keys, and 503 when the
     database is unavailable.
@@ -61,7 +61,7 @@ class Authentication:
         return await self._authenticate_unknown(text, address)
 
     async def _authenticate_unknown(self, text: str, address: str) -> ApiKey:
-        """Check a key that this process has not seen yet, and count it when it is invalid."""
+        """Check a key that this process has not found valid, and count it when it is invalid."""
         if wait_s := self._invalid_key_limiter.take(address):
             reason = "Your address has sent too many invalid keys."
             raise RateLimited(f"{reason} Send a valid key after {wait_s} s.", wait_s)

@@ -23,7 +23,12 @@ from headwater.api.uploads import run_upload
 from headwater.api.values_body import read_values, streamed_values_route, value_query
 from headwater.model.fields import Text
 from headwater.model.pagination import parse_list_cursor
-from headwater.model.value_sets import DEFAULT_DATASET_PAGE, MAX_CURSOR, MAX_DATASET_NAME_CHARS, MAX_DATASET_PAGE
+from headwater.model.value_sets import (
+    DEFAULT_DATASET_VALUES_PER_PAGE,
+    MAX_CURSOR,
+    MAX_DATASET_NAME_CHARS,
+    MAX_DATASET_VALUES_PER_PAGE,
+)
 from headwater.stores.protocols.sets import SetWriteResult
 
 PATH = "/api/v1/flow/datasets"
@@ -197,8 +202,10 @@ def page(
         NULL_TO_NONE,
     ] = None,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_DATASET_PAGE, description="The number of values on the page."), STRICT_INTEGER
-    ] = DEFAULT_DATASET_PAGE,
+        int,
+        Query(ge=1, le=MAX_DATASET_VALUES_PER_PAGE, description="The number of values on the page."),
+        STRICT_INTEGER,
+    ] = DEFAULT_DATASET_VALUES_PER_PAGE,
 ) -> Response:
     """Lists the entries of the dataset, which are its values, in pages.
     Each page except the last has exactly `limit` values. A value that is in the dataset during the whole listing is

@@ -110,13 +110,13 @@ async def list_letters(
     ] = None,
 ) -> Response:
     """Lists the records that could not be processed, the newest first.
-    The response is the same while the pipeline is paused. A page has at most 8 MB of records, and looks at 20,000
+    The list is also available while the pipeline is paused. A page has at most 8 MB of records, and looks at 20,000
     letters at most. So with `error` or `transform` it may have fewer than `limit` letters, or none, although its cursor
     is not null. The list ends where the cursor is null.
     """
 
     def read() -> bytes:
-        deployment = services.deployments.get_deployed(api_key.owner, config_id)
+        deployment = services.deployments.get_not_terminating(api_key.owner, config_id)
         services.dead_letters.require_component(deployment, transform, "/transform", parameter="transform")
         page = services.dead_letters.page(deployment, LetterFilter(error, transform), cursor, limit)
         return msgspec.json.encode(_page_body(page))
@@ -125,7 +125,7 @@ async def list_letters(
 
 
 class LetterSummaryBody(BaseModel):
-    """The dead letters with one class and place of the error."""
+    """The number of dead letters with the same class of error, transform or sink, and line."""
 
     error: str = Field(description="The class of the error.")
     transform_uid: str = Field(description="The uid of the transform, or the name of the sink.")
@@ -134,12 +134,13 @@ class LetterSummaryBody(BaseModel):
     first: Timestamp
     last: Timestamp
     example: str | None = Field(
-        description="The id of the newest of these letters; null when the newest 5,000 letters have none."
+        description="The id of the newest of these letters; null when it is not among the newest 5,000 letters of the "
+        "pipeline."
     )
 
 
 class DeadLetterSummaryBody(BaseModel):
-    """The counts of the dead letters, by class and place of the error."""
+    """The counts of the dead letters, by class of error, transform or sink, and line."""
 
     items: list[LetterSummaryBody] = Field(description="The error with the newest letter first.")
 
@@ -161,12 +162,14 @@ async def summarize(
     """
 
     def count() -> Sequence[LetterSummary]:
-        return services.dead_letters.summary(services.deployments.get_deployed(api_key.owner, config_id))
+        return services.dead_letters.summary(services.deployments.get_not_terminating(api_key.owner, config_id))
 
     return DeadLetterSummaryBody(
         items=[
             LetterSummaryBody(
-                **each.kind._asdict(),
+                error=each.kind.error,
+                transform_uid=each.kind.component,
+                line=each.kind.line,
                 count=each.count,
                 first=each.first,
                 last=each.last,
@@ -316,7 +319,7 @@ def _letter_body(letter: DeadLetter) -> dict[str, Any]:
         "time": rfc_3339(letter.time),
         "error": letter.kind.error,
         "message": letter.message,
-        "transform_uid": letter.kind.transform_uid,
+        "transform_uid": letter.kind.component,
         "line": letter.kind.line,
         "column": letter.column,
         "attempts": letter.attempts,

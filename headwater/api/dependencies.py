@@ -79,7 +79,7 @@ class Services:
     prices: Prices
     price_details: PriceDetails
     prices_workers: PricesWorkers
-    quotas: QuotaStores
+    quota_stores: QuotaStores
     viewable_topics: ViewableTopics
     records: Records
     tails: Tails
@@ -107,7 +107,7 @@ async def _api_key(request: Request) -> ApiKey:
 
 
 async def _watcher(request: Request) -> DeploymentWatcher:
-    # Only the routes that wait for the controller have spans.
+    # Only routes that wait for a rollout record spans. For other routes, this call has no effect.
     deploy_spans.begin(request, request.app.state.services.span_exporter)
     return cast("DeploymentWatcher", request.app.state.watcher)
 
@@ -184,4 +184,4 @@ DiffLimiterDep = Annotated[OwnerLimiter, Depends(_diff_limiter)]
 """The limiter of requests that compare revisions."""
 
 IfMatchDep = Annotated[IfMatch, Depends(_if_match)]
-"""The revisions that the If-Match header allows to change."""
+"""The revisions in the If-Match header, one of which must be the newest. None is no condition."""

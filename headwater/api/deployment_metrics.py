@@ -68,7 +68,8 @@ class TransformSeries(BaseModel):
 
     config_id: str
     metrics: list[TransformMetricSeries] = Field(
-        description="By transform in the order of the running pipeline; removed transforms with records come last."
+        description="The transforms of the running pipeline in their order, and then the transforms that were removed "
+        "but received records in the time range."
     )
 
 

@@ -58,7 +58,7 @@ async def roll_out(
     """Deploy the newest revision and return when it runs.
 
     When a teardown is in progress, wait for its end first. Raises NotFound, DeployFailed and DeployPending, and
-    Conflict when the deployment is torn down meanwhile.
+    Conflict when the deployment is torn down or paused meanwhile.
     """
     deadline = anyio.current_time() + timeout_s
     while True:
@@ -75,7 +75,7 @@ async def roll_out(
 async def wait_until_running(watcher: DeploymentWatcher, requested: Deployment, timeout_s: float) -> None:
     """Wait until the requested revision of a deployment runs.
 
-    Raises DeployFailed, DeployPending, and Conflict when the deployment is torn down.
+    Raises DeployFailed, DeployPending, and Conflict when the deployment is torn down or paused meanwhile.
     """
     pending_detail = "Deployment in progress. Repeat the request to wait for it, or read its state with GET …/deploy."
     with deploy_spans.recorded(requested):

@@ -129,7 +129,8 @@ async def rotate(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watc
     """
     rotated = await to_thread.run_sync(services.deployments.rotate, api_key.owner, config_id)
     pending_detail = (
-        "Kafka does not know the new password yet. GET …/deploy shows it; it works as soon as Kafka knows it."
+        "Kafka does not accept the new password yet. GET …/deploy returns this password, which works as soon as Kafka "
+        "accepts it."
     )
     await watcher.wait_until(config_id, partial(is_rotated, rotated), services.deploy_timeout_s, pending_detail)
     return deployment_body(await to_thread.run_sync(services.deployments.get, api_key.owner, config_id), services.kafka)

@@ -488,4 +488,4 @@ BY_OPERATION: dict[str, Any] = {
     "pausePipeline": {"message": f"Pipeline {CONFIG_ID} successfully paused"},
     "deleteConfiguration": {"message": f"Pipeline {CONFIG_ID} successfully deleted"},
 }
-"""Examples of responses that differ from the one of their schema, by operation."""
+"""Examples of responses that differ from the example of their schema, by operation id."""

@@ -26,7 +26,7 @@ from headwater.api.schemas import (
 )
 from headwater.api.uploads import run_upload
 from headwater.api.values_body import read_values, stream_values, streamed_values_route, value_query
-from headwater.model.value_sets import DEFAULT_PAGE, MAX_CURSOR, MAX_PAGE
+from headwater.model.value_sets import DEFAULT_VALUES_PER_PAGE, MAX_CURSOR, MAX_VALUES_PER_PAGE
 from headwater.stores.protocols.sets import SetWriteResult
 
 router = authenticated_router("/api/v1/flow/{config_id}/transforms/{transform_uid}/filter-values", "Filter values")
@@ -118,8 +118,8 @@ def page(
         NULL_TO_NONE,
     ] = None,
     count: Annotated[
-        int, Query(ge=1, le=MAX_PAGE, description="The number of values on the page."), STRICT_INTEGER
-    ] = DEFAULT_PAGE,
+        int, Query(ge=1, le=MAX_VALUES_PER_PAGE, description="The number of values on the page."), STRICT_INTEGER
+    ] = DEFAULT_VALUES_PER_PAGE,
 ) -> Response:
     """Lists the values of the filter in pages.
     Each page except the last has exactly `count` values. A value that is in the filter during the whole listing is

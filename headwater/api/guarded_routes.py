@@ -1,4 +1,4 @@
-"""Declares the guarded routes, and the rule of each route.
+"""The classes and routers of guarded routes, and the rule that each route has.
 
 The guards (guard.py) check the requests to guarded routes. An authenticated route is a guarded route that needs an API
 key. Most guarded routes are authenticated.
@@ -181,9 +181,7 @@ async def _require_no_members(request: Request) -> None:
     names = list(sent)[:MAX_REPORTED_FAULTS] if isinstance(sent, dict) else []
     detail = "is not a member of this request, which has none; send an empty body"
     faults = [Fault(pointer([name]), detail) for name in names]
-    raise InvalidInput(
-        "The request was refused.", faults or [Fault("", "has no members in this request; send it empty")]
-    )
+    raise InvalidInput("The request was refused.", faults or [Fault("", "must be empty: this request has no members")])
 
 
 class JsonRequest(Request):

@@ -119,7 +119,7 @@ async def readyz(request: Request) -> Readiness | Response:
     responses={200: {"content": {kind: {"schema": {"type": "string"}} for kind in ("text/plain", OPENMETRICS)}}},
 )
 async def metrics(request: Request) -> Response:
-    """Returns totals of requests, the state of the API processes, and of dependencies."""
+    """Returns metrics of requests, of the API's CPU time and memory, and of dependencies."""
     if request.app.state.metrics.is_stale:
         request.app.state.metrics.record_availability(await request.app.state.probes.check())
     content, content_type = request.app.state.metrics.exposition(request.headers.get("accept", ""))

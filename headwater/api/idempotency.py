@@ -5,9 +5,9 @@ response to an invalid request, because the same request may succeed later. A re
 either: a repeat gets the present body of GET …/deploy. The members that only the first response had, such as the
 `gaps` of a resume, are stored and added to this body.
 
-The middleware recognises a response with credentials by its missing ETag, which a DeploymentBody never has. So where
-the response model of a route contains DeploymentBody, the route must set an ETag on every other response with status
-200.
+A response with a DeploymentBody never has an ETag. So a response with status 200 and without an ETag counts as one with
+credentials, if the response model of its route contains DeploymentBody. Such a route must therefore set an ETag on
+every other response with status 200.
 """
 
 import hashlib
@@ -62,7 +62,7 @@ def parse_idempotency_key(headers: Headers) -> str | None:
     if not keys:
         return None
     if len(keys) > 1 or not re.fullmatch(KEY_PATTERN, keys[0]):
-        text = f"must be one of 1 to {MAX_KEY_CHARS} visible ASCII characters, without spaces"
+        text = f"must be sent once, with 1 to {MAX_KEY_CHARS} visible ASCII characters and without spaces"
         raise InvalidInput("The request was refused.", [Fault(f"/{IDEMPOTENCY_KEY_HEADER}", text)])
     return keys[0]
 
@@ -265,6 +265,9 @@ class _ProblemDocument(msgspec.Struct):
     type: str
 
 
+_decode_problem = msgspec.json.Decoder(_ProblemDocument).decode
+
+
 class _BufferedResponse:
     """Buffers the response until it is stored."""
 
@@ -289,7 +292,7 @@ class _BufferedResponse:
         """The `type` of the problem document in the body; empty for a success response."""
         if self.status < HTTPStatus.BAD_REQUEST:
             return ""
-        return msgspec.json.decode(self.body, type=_ProblemDocument).type
+        return _decode_problem(self.body).type
 
     @property
     def stored_headers(self) -> dict[str, str]:

@@ -106,7 +106,7 @@ class _ResponseHeaders:
 
     Attributes:
         status: The status of the response; 0 until the response starts.
-        event_stream_at: When the response started, if it is an event stream; 0 otherwise. As time.perf_counter.
+        event_stream_at: The value of time.perf_counter when an event stream started; 0 for any other response.
     """
 
     def __init__(self, scope: Scope, send: Send) -> None:

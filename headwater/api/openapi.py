@@ -36,7 +36,10 @@ PROBLEM_SCHEMA = {"$ref": "#/components/schemas/ProblemDetails"}
 DEFAULT_PROBLEM_TYPES = {
     problem_type.status: problem_type for problem_type in reversed((*PROBLEM_TYPES.values(), METHOD_NOT_ALLOWED))
 } | {HTTPStatus.SERVICE_UNAVAILABLE: PROBLEM_TYPES[Unavailable]}
-"""The problem type that documents each status: the first one with this status in PROBLEM_TYPES, or the general one."""
+"""The problem type that documents each status: the first one with this status in PROBLEM_TYPES.
+
+For 503, it is the type of Unavailable.
+"""
 COMMON_STATUSES = (
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
@@ -53,7 +56,7 @@ BODY_STATUSES = (
 
 TAGS = {
     "Configurations": "What a pipeline reads, does and writes. Saving a configuration runs nothing.",
-    "Revisions": "The history of a configuration: what changed, who changed it, and the way back.",
+    "Revisions": "The history of a configuration: what changed, who changed it, and how to roll back.",
     "Transforms": "The transforms of a stored configuration. A change redeploys a configuration that is deployed.",
     "Deployments": "Deployed configurations: start and stop a pipeline, get its credentials, look at its workers.",
     "Dead letters": "The records that a deployed pipeline could not process, and why.",

@@ -102,7 +102,7 @@ class OverviewBody(BaseModel):
 
     items: list[OverviewItem] = Field(description="The newest configuration first.")
     cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
-    first_minute: Timestamp = Field(description="The start of the minute of the first counts of all items.")
+    first_minute: Timestamp = Field(description="The start of the first minute that the counts of all items cover.")
 
 
 @router.get(
@@ -139,9 +139,9 @@ async def read(
     tag: Annotated[Text | None, Query(min_length=1, description="Only configurations with this tag.")] = None,
     state: Annotated[PipelineState | None, Query(description="Only configurations in this state.")] = None,
 ) -> Response:
-    """Lists configurations in the short form that lists show, newest first.
-    Rates are null while Valkey or Redis is unavailable, and a lag while Kafka is; neither delays the answer by more
-    than a second.
+    """Lists your configurations with their states, rates and lags, newest first.
+    Rates are null while Valkey or Redis is unavailable, and lags are null while Kafka is unavailable. Neither delays
+    the response by more than a second.
     """
     overview = services.overview
     after, query = parse_list_cursor(cursor) if cursor else None, ConfigurationQuery(q, tag, state)

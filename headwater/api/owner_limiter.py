@@ -19,7 +19,7 @@ MAX_CONCURRENT_COUNTS = 2
 """A request that counts dead letters reads their topic, for seconds when there are millions."""
 MAX_CONCURRENT_COUNTS_PER_OWNER = 1
 MAX_CONCURRENT_DIFFS = 2
-"""A comparison of large scripts computes for seconds, and takes that time from the event loop."""
+"""A comparison of large scripts computes for seconds on a thread, and holds the GIL that the event loop needs."""
 MAX_CONCURRENT_DIFFS_PER_OWNER = 1
 MAX_CONCURRENT_UPLOADS = 32
 MAX_CONCURRENT_UPLOADS_PER_OWNER = 8

@@ -11,7 +11,7 @@ from headwater.api.dependencies import ApiKeyDep, ServicesDep, WatcherDep
 from headwater.api.deployment_watcher import wait_until_running
 from headwater.api.deployments import deployment_body
 from headwater.api.guarded_routes import authenticated_router, required_scopes
-from headwater.api.openapi import body_problem_responses, problem_responses
+from headwater.api.openapi import PENDING_RESPONSE, body_problem_responses, problem_responses
 from headwater.api.schemas import Gap, Message, MovedPosition, ResumedDeployment, RewoundPipeline
 from headwater.model.request_model import RequestModel
 from headwater.model.rewind_target import TARGET_SCHEMA, parse_rewind_target
@@ -43,7 +43,7 @@ class RewindRequest(RequestModel):
     "/pause",
     operation_id="pausePipeline",
     summary="Pause a pipeline",
-    responses=problem_responses(404, 409),
+    responses=problem_responses(404, 409) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def pause(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> Message:
@@ -60,7 +60,7 @@ async def pause(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watch
     "/resume",
     operation_id="resumePipeline",
     summary="Resume a paused pipeline",
-    responses=problem_responses(404, 409, 422),
+    responses=problem_responses(404, 409, 422) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:deploy", with_prices_sink=True),
 )
 async def resume(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watcher: WatcherDep) -> ResumedDeployment:
@@ -79,7 +79,7 @@ async def resume(config_id: str, api_key: ApiKeyDep, services: ServicesDep, watc
     "/rewind",
     operation_id="rewindPipeline",
     summary="Move the positions of a pipeline",
-    responses=body_problem_responses(404, 409),
+    responses=body_problem_responses(404, 409) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:deploy"),
 )
 async def rewind(

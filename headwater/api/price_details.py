@@ -46,7 +46,7 @@ CURSOR_PATTERN = "^[^:]+:.+$"
 
 
 def _require_cursor(cursor: str | None) -> str | None:
-    """Raise ValueError for a cursor that no page has returned."""
+    """Raise ValueError for a cursor that does not have the form `<chain>:<address>`."""
     if cursor is not None and not re.search(CURSOR_PATTERN, cursor):
         raise ValueError("must be the `cursor` of a page")
     return cursor
@@ -133,7 +133,10 @@ class PriceExplanation(BaseModel):
     token_address: str
     chain: str
     status: TokenStatus
-    quote_stale: bool = Field(description="As in the statistics.")
+    quote_stale: bool = Field(
+        description="Whether the latest price was computed from a price of the quote token that was more than an hour "
+        "old."
+    )
     latest: PricePoint | None = Field(description="The latest accepted trade; null when the token has no price.")
     percent_change_1h: float | None
     percent_change_24h: float | None
@@ -144,9 +147,9 @@ class PriceExplanation(BaseModel):
         description=f"At most {MAX_EXPLAINED} bands, the one with the most minutes first.",
     )
     accepted: list[PricePoint] = Field(
-        description=f"At most {MAX_EXPLAINED} accepted trades, newest first. In the newest 1 to 2 hours, or 2 "
-        "minutes for a token with many trades, these are the last trade of each millisecond; before that, the last "
-        "trade of each hour.",
+        description=f"At most {MAX_EXPLAINED} accepted trades, newest first. The list has the last trade of each "
+        "millisecond of the newest 1 to 2 hours (2 minutes for a token with many trades), and the last trade of each "
+        "earlier hour.",
     )
     unaccepted: list[UnacceptedPrice] = Field(
         description=f"Likewise at most {MAX_EXPLAINED} trades that do not count.",

@@ -46,8 +46,8 @@ class ProblemType:
     public_detail: str = ""
 
 
-# The API fixes the names. `store-unavailable` is only the database; `set-store-unavailable` is Valkey or Redis, which
-# holds more than sets.
+# The names are a part of the API and can't be changed: `store-unavailable` means only the database, and
+# `set-store-unavailable` means Valkey or Redis, which holds more than sets.
 PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
     errors.MalformedRequest: ProblemType(HTTPStatus.BAD_REQUEST, "malformed-request", "The request can't be read"),
     errors.Unauthenticated: ProblemType(HTTPStatus.UNAUTHORIZED, "unauthenticated", "No valid API key"),
@@ -64,7 +64,7 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
     ),
     errors.TooLarge: ProblemType(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too-large", "The body is too large"),
     errors.UnsupportedMediaType: ProblemType(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The body is not declared as JSON"
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", "The format of the body is not supported"
     ),
     errors.InvalidInput: ProblemType(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-input", "The request breaks a rule"),
     errors.RateLimited: ProblemType(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", "Too many requests"),
@@ -168,7 +168,7 @@ def problem_response_of(error: HeadwaterError) -> ProblemResponse:
         return internal_error()
     problem = ProblemResponse(problem_type, problem_type.public_detail or error.detail)
     if problem_type.public_detail:
-        log.warning("request refused", reason=error.detail, problem=problem_type.name)
+        log.warning("request failed: a dependency is unavailable", reason=error.detail, problem=problem_type.name)
     if isinstance(error, InvalidInput):
         problem.detail = _with_first_fault(error)
         problem.members["errors"] = error.faults

@@ -41,7 +41,7 @@ class PrometheusMetrics:
         self._registry = CollectorRegistry()
         self._seconds = Histogram(
             "headwater_http_request_duration_seconds",
-            "Time from the end of a request's head to the end of its response.",
+            "Time from a request's head to the end of its response; for an event stream, to its headers.",
             ["method", "route"],
             buckets=DURATION_BUCKETS_S,
             registry=self._registry,

@@ -36,5 +36,5 @@ def read(api_key: ApiKeyDep, services: ServicesDep) -> QuotaLimits:
     """Returns the usage and the limit of each quota.
     A request that would exceed a quota gets 403, and the error states the usage and the limit.
     """
-    usage = quota_usage(services.quotas.quotas, services.quotas.sets, api_key.owner)
+    usage = quota_usage(services.quota_stores.quotas, services.quota_stores.sets, api_key.owner)
     return QuotaLimits(limits=[QuotaLimit(name=quota.name, used=quota.used, allowed=quota.limit) for quota in usage])

@@ -23,7 +23,10 @@ router = authenticated_router("/api/v1/flow", "Records")
 
 
 def _to_time(sent: object) -> object:
-    """Parse a time of RFC 3339. A plus sign that was sent as it is arrives as a space."""
+    """Parse an RFC 3339 time.
+
+    A plus sign that the client did not percent-encode arrives as a space.
+    """
     return parse_rfc_3339(sent.replace(" ", "+")) if isinstance(sent, str) else sent
 
 
@@ -36,16 +39,23 @@ Since = Annotated[
     datetime | SkipJsonSchema[None],
     Query(
         alias="from",
-        description="Returns the first records from this time on (RFC 3339), by the time of the broker, in place of "
+        description="Returns the first records from this time on (RFC 3339), by their Kafka timestamps, in place of "
         "the newest ones.",
         json_schema_extra={"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"},
     ),
     BeforeValidator(_to_time),
 ]
-Zerolag = Annotated[bool, Query(description="Whether to read the zerolag stream."), STRICT_BOOLEAN]
+Zerolag = Annotated[
+    bool,
+    Query(description="Whether to read the zerolag stream, which has the records of blocks that are not final yet."),
+    STRICT_BOOLEAN,
+]
 SinkName = Annotated[
     str | SkipJsonSchema[None],
-    Query(description="The name of a sink, or `dlq` for the dead letters; default: the first sink with a topic."),
+    Query(
+        description="The name of a sink, or `dlq` for the dead letters; default: the first sink with a topic, else "
+        "`dlq`."
+    ),
 ]
 
 
@@ -58,7 +68,7 @@ class RecordItem(BaseModel):
     )
     partition: int
     offset: int
-    timestamp: Timestamp | None = Field(description="The time of the broker.")
+    timestamp: Timestamp | None = Field(description="The record's Kafka timestamp.")
     key: str | None = Field(default=None, description="The record's key.")
     key_base64: str | None = Field(
         default=None, description="In place of `key`, when the key is not UTF-8.", exclude_if=is_none

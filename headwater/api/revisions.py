@@ -15,7 +15,7 @@ from headwater.api.configurations import PATH, set_etag
 from headwater.api.dependencies import ApiKeyDep, CompileLimiterDep, DiffLimiterDep, IfMatchDep, ServicesDep, WatcherDep
 from headwater.api.deployments import deployment_body
 from headwater.api.guarded_routes import authenticated_router, require_prices_scope, required_scopes
-from headwater.api.openapi import body_problem_responses, etag_responses, problem_responses
+from headwater.api.openapi import PENDING_RESPONSE, body_problem_responses, etag_responses, problem_responses
 from headwater.api.query_parameters import NULL_TO_NONE, STRICT_INTEGER
 from headwater.api.schemas import DeploymentBody, FlowConfig, Timestamp, Warnings, fault_list
 from headwater.api.transforms import redeploy
@@ -143,8 +143,8 @@ def list_all(
 ) -> RevisionList:
     """Lists the stored revisions, newest first.
     Each item says who saved the revision, what the save changed, and how the rollout of the revision ended. The newest
-    100 revisions are stored, a number that the operator can change. All revisions are stored that a deployment runs, or
-    would run again after a failed rollout.
+    100 revisions are stored, a number that the operator can change. Revisions that a deployment runs, or would run
+    again after a failed rollout, are always stored.
     """
     before = None if cursor is None else int(cursor)
     return RevisionList.of(services.revisions.list(api_key.owner, config_id, before, limit))
@@ -191,7 +191,7 @@ async def diff(
     "/rollback",
     operation_id="rollBack",
     summary="Save an earlier revision again, and deploy it",
-    responses=etag_responses(required=False) | body_problem_responses(404, 409, 412),
+    responses=etag_responses(required=False) | body_problem_responses(404, 409, 412) | PENDING_RESPONSE,
     openapi_extra=required_scopes("flow:write", when_deployed="flow:deploy"),
 )
 async def roll_back(
@@ -206,11 +206,12 @@ async def roll_back(
 ) -> RestoredDeployment | FlowConfig:
     """Saves an earlier revision as the newest one.
     The newest revision itself is not saved again, only deployed; the response is 409 when it runs already.
-    When the configuration is deployed, the saved revision is deployed too, and the response is the same as for POST
-    …/deploy. Otherwise the response is the saved configuration. The checks and quotas of a save apply; a prices sink
+    When the configuration is deployed and not paused, the saved revision is deployed too, and the response is the same
+    as for POST …/deploy. Otherwise the response is the saved configuration; a paused pipeline stays paused, and the
+    saved revision runs when it is resumed. The checks and quotas of a save apply; a prices sink
     also needs the scope `prices:write`.
 
-    A filter that the newest revision does not have gets the values again that it had when it was removed. When these
+    A filter that the newest revision does not have gets back the values that it had when it was removed. When these
     values are no longer kept, the filter is empty, and `warnings` names it.
     """
     revision = await to_thread.run_sync(services.revisions.get, api_key.owner, config_id, body.revision)

@@ -101,7 +101,7 @@ class RouteTable(BaseRoute):
 
 
 class Routing:
-    """Middleware that puts the route, its path parameters and its rule into the scope.
+    """Middleware that puts the route, its path parameters and its rule into the ASGI scope.
 
     Routing sends no errors. FastAPI's router sends 404 and 405 after the other middlewares, so that a request with a
     method that is not allowed needs a valid key too.

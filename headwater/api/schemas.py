@@ -1,6 +1,7 @@
-"""The response bodies of most routes.
+"""The response bodies of configurations, deployments, sets, streams, health and errors.
 
-The bodies of prices, quotas, deployment metrics and trials are in the modules of these routes.
+The bodies of trials and applied versions are in trial_schemas.py and applied.py. All other bodies are in the modules of
+their routes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -345,8 +346,8 @@ class WorkerEntry(BaseModel):
     restart_count: int = Field(description="A high value shows instability.")
     start_time: Timestamp
     reason: str = Field(
-        description="The reason for the status; empty when there is none. For 15 minutes it also says which records "
-        "were deleted from the source before they were read."
+        description="The reason for the status; empty when there is none. For 15 minutes after the worker has skipped "
+        "records that were deleted from the source before it read them, the reason also names these records."
     )
 
 

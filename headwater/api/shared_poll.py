@@ -24,7 +24,7 @@ class SharedPoll(Generic[Key, State]):
     Args:
         name: What the loop does, which `/readyz` and the log show.
         read: Reads the states of keys. Keys without a state are left out. It may block and raises Unavailable.
-        unexpected: The error of requests that wait while `read` raises an unexpected error.
+        unexpected_error: Returns the error for waiting requests when `read` raises anything but Unavailable.
         every_s: The pause between two reads.
 
     Attributes:
@@ -35,12 +35,12 @@ class SharedPoll(Generic[Key, State]):
         self,
         name: str,
         read: Callable[[Collection[Key]], Mapping[Key, State]],
-        unexpected: Callable[[], HeadwaterError],
+        unexpected_error: Callable[[], HeadwaterError],
         every_s: float,
     ) -> None:
         self.poll_health = LoopHealth(name)
         self._read = read
-        self._unexpected = unexpected
+        self._unexpected_error = unexpected_error
         self._every_s = every_s
         self._thread_limiter = anyio.CapacityLimiter(1)
         self._awaited: Counter[Key] = Counter()
@@ -86,7 +86,7 @@ class SharedPoll(Generic[Key, State]):
         except Unavailable as error:
             self._error = error
         except Exception:
-            self._error = self._unexpected()
+            self._error = self._unexpected_error()
             raise
         finally:
             self._polls_finished = self._polls_started
@@ -95,7 +95,7 @@ class SharedPoll(Generic[Key, State]):
 
     @asynccontextmanager
     async def awaiting(self, key: Key) -> AsyncIterator[Callable[[], Awaitable[State | None]]]:
-        """Await a key within the context: yield a function that returns the state of the next poll.
+        """Poll a key within the context, and yield a function that returns its next state.
 
         The state is None when the key has none. Only polls that start after this call count, so that every write before
         the call is visible. The function raises the error of the poll.

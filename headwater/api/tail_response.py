@@ -15,12 +15,12 @@ from starlette.types import Receive, Scope, Send
 from headwater.api.middleware import IS_HEAD
 from headwater.api.tail_events import KEEP_ALIVE, end_event, tail_events
 from headwater.services.live_tail import SEND_INTERVAL_S, Tail
-from headwater.services.tail_connections import OpenTails, Tails
+from headwater.services.tail_connections import TailConnection, Tails
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE_EVERY_S: Final = 10.0
 MAX_CONCURRENT_OPENINGS: Final = 8
-"""How many tails are opened or closed at the same time. Further tails wait."""
+"""How many connections open or close their tails at the same time. Further connections wait."""
 
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -32,16 +32,16 @@ class TailResponse(Response):
     appended after the headers is in the tails. The tails are closed in any case.
 
     Args:
-        tails: Closes the tails.
+        tails: The service that closes the tails.
         opener: Opens the tails. It may block.
-        limiter: Limits how many tails are opened at the same time.
+        limiter: Limits how many connections open or close their tails at the same time.
         names_topic: Whether each record says of which topic it is.
     """
 
     def __init__(
         self,
         tails: Tails,
-        opener: Callable[[], OpenTails],
+        opener: Callable[[], TailConnection],
         limiter: anyio.CapacityLimiter,
         *,
         names_topic: bool = False,
@@ -65,13 +65,13 @@ class TailResponse(Response):
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(self._tails.close, opened, limiter=self._limiter)
 
-    async def _send_until_end(self, opened: OpenTails, receive: Receive, send: Send) -> None:
+    async def _send_until_end(self, opened: TailConnection, receive: Receive, send: Send) -> None:
         async with anyio.create_task_group() as task_group:
             task_group.start_soon(_cancel_on_disconnect, receive, task_group.cancel_scope)
             await self._send_events(opened, send)
             task_group.cancel_scope.cancel()
 
-    async def _send_events(self, opened: OpenTails, send: Send) -> None:
+    async def _send_events(self, opened: TailConnection, send: Send) -> None:
         """Send the updates of the tails, every SEND_INTERVAL_S seconds.
 
         While the client does not read, `send` waits, and the tails count the records that they can't keep.
@@ -90,7 +90,7 @@ class TailResponse(Response):
                 return
             await anyio.sleep_until(next_send_at)
 
-    def _next_events(self, opened: OpenTails, active: list[Tail]) -> tuple[bytes, list[Tail]]:
+    def _next_events(self, opened: TailConnection, active: list[Tail]) -> tuple[bytes, list[Tail]]:
         """Return the next events of the active tails, and the tails that stay active."""
         end = opened.end_reason  # read first, so that all records before the end are sent
         updates = [(tail, tail.take()) for tail in active]

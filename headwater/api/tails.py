@@ -12,7 +12,7 @@ from headwater.api.openapi import problem_responses
 from headwater.api.records import SinkName, Zerolag
 from headwater.api.tail_response import MEDIA_TYPE, TailResponse
 from headwater.model.key import ApiKey
-from headwater.services.tail_connections import MAX_TAILS_PER_CONNECTION, OpenTails
+from headwater.services.tail_connections import MAX_TAILS_PER_CONNECTION, TailConnection
 from headwater.services.viewable_topics import ViewableTopic
 
 router = authenticated_router("/api/v1/flow", "Records")
@@ -102,6 +102,8 @@ async def tail_several(
     return TailResponse(services.tails, _opening(services, api_key, topics), limiter, names_topic=True)
 
 
-def _opening(services: Services, key: ApiKey, topics: Callable[[], Sequence[ViewableTopic]]) -> Callable[[], OpenTails]:
+def _opening(
+    services: Services, key: ApiKey, topics: Callable[[], Sequence[ViewableTopic]]
+) -> Callable[[], TailConnection]:
     """Return a function that finds the topics and opens their tails. It may block."""
     return lambda: services.tails.open(key, topics())

@@ -119,8 +119,8 @@ async def redeploy(services: Services, watcher: DeploymentWatcher, saved: Flow) 
     except (DeployFailed, StoredDataUnreadable) as error:
         raise type(error)(f"{prefix}: {error.detail}") from error
     except (NotFound, Conflict):
-        return None  # the configuration is not deployed, or its deployment was torn down meanwhile
+        return None  # the configuration is not deployed, or its deployment was torn down or paused meanwhile
     except Unavailable as error:
-        reason = error.detail if isinstance(error, DeployPending) else "A dependency is unavailable."
-        detail = f"{prefix} yet: {reason} Check its state with GET …/deploy."
+        reason = "The rollout is in progress." if isinstance(error, DeployPending) else "A dependency is unavailable."
+        detail = f"{prefix} yet: {reason} Read the state of the deployment with GET …/deploy."
         raise DeployPending(detail, error.retry_after_s) from error

@@ -64,8 +64,8 @@ class TrialRecordBody(BaseModel):
         default=None, description="The record, when it was read from the stream.", exclude_if=is_none
     )
     outcome: Literal["sent", "dropped", "error", "unfinished"] = Field(
-        description="`sent` when any output reaches the sinks; `unfinished` when the time limit or the size limit of "
-        "the response was reached."
+        description="`sent` when any output reaches the sinks; `unfinished` when the time limit, the size limit of "
+        "the response, or the size limit of the outputs of this record was reached (see `reason`)."
     )
     reason: str = Field(description="Why the outcome is `unfinished`; otherwise empty.")
     outputs: list[Any] = Field(description=f"The records that every sink gets. {_RECORDS_DESCRIPTION}")
@@ -159,7 +159,8 @@ class TrialBody(BaseModel):
     """The warnings of a trial, and the results of its records."""
 
     warnings: list[Fault] = Field(
-        description="Exceptions that the scripts threw for the stream's example record, and what was ignored."
+        description="Exceptions that the scripts threw for the stream's example record, and other warnings as in the "
+        "response to a save, such as `set_values` that were ignored."
     )
     sample: TrialSampleBody | None = Field(
         default=None, description="Present when the request has `sample`.", exclude_if=is_none

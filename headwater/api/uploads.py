@@ -1,4 +1,4 @@
-"""Runs routes whose request body is stored while it arrives."""
+"""Runs routes whose request body is parsed while it arrives."""
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
@@ -17,8 +17,9 @@ T = TypeVar("T")
 async def run_upload(request: Request, store: Callable[[Iterator[bytes]], T]) -> T:
     """Call `store` with the chunks of the request body, on a thread, and return its result.
 
-    The upload waits until the limits of uploads allow it. The thread requests the next chunk only after it has stored
-    the previous chunk, so a slow store slows the client down. The event loop only passes chunks on. The iterator raises
+    The upload waits until the limits of uploads allow it. The thread requests the next chunk only after it has
+    processed the previous one. A PUT stores the values as they arrive, so a slow store slows the client down; other
+    uploads read the whole body first. The event loop only passes chunks on. The iterator raises
     MalformedRequest when the client disconnects before the end of the body, or when the server closes the connection
     because the body has stopped arriving.
     """

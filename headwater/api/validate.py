@@ -31,6 +31,9 @@ class _Records(msgspec.Struct):
     records: list[msgspec.Raw] | None = None
 
 
+_decode_records = msgspec.json.Decoder(_Records).decode
+
+
 @router.post(
     "",
     operation_id="validateConfiguration",
@@ -70,7 +73,7 @@ async def validate(
 
 def _parse_records(body: bytes) -> list[bytes]:
     try:
-        records = [bytes(record) for record in msgspec.json.decode(body, type=_Records).records or ()]
+        records = [bytes(record) for record in _decode_records(body).records or ()]
     except msgspec.ValidationError as error:
         # The body has several members named `records`. FastAPI has validated the last one; an earlier one is invalid.
         raise _invalid_records("is there more than once; send it once, as an array") from error

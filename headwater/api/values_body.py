@@ -131,7 +131,7 @@ class ValuesParser:
             made_progress = self._feed(self._fast_strings.feed(chunk, self._values))
             self._bytes_without_value = 0 if made_progress or self._values else self._bytes_without_value + len(chunk)
             if self._bytes_without_value > MAX_BYTES_WITHOUT_VALUE:
-                detail = f"must have at most {MAX_VALUE_CHARS} characters, and no megabytes of white space before it"
+                detail = f"must have at most {MAX_VALUE_CHARS} characters, and less than 1 MiB of white space before it"
                 raise _invalid(detail, "values", self._values_before)
             if self._values:
                 yield self._take_values()
@@ -297,7 +297,7 @@ def _invalid(detail: str, *path: str | int) -> InvalidInput:
 
 
 class _LoneSurrogateCheck:
-    r"""Rejects lone surrogates such as `\ud800`, which the C parser would replace."""
+    r"""Rejects lone surrogates such as `\ud800`, which the C parser of ijson would replace."""
 
     _ESCAPE = re.compile(rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL)
     _MAX_ESCAPE_BYTES = 12

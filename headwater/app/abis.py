@@ -99,7 +99,7 @@ def _append(fragment: Any, target: list[Any], lists: list[list[Any]]) -> bool:
     return not lists_with_fragment
 
 
-def shipped_names(settings: Settings) -> list[str]:
+def events_with_shipped_names(settings: Settings) -> list[str]:
     """Return the shipped events whose parameter names take precedence over imported names.
 
     Raises SetupError.
@@ -117,7 +117,7 @@ def shipped_names(settings: Settings) -> list[str]:
 def _layout(event: Event) -> tuple[str, tuple[bool, ...]]:
     """Return topic0 of an event, and which of its parameters are indexed.
 
-    A log shows no more of its event, so events with the same layout differ only in their names.
+    A log contains nothing else of its event's definition, so events with the same layout differ only in their names.
     """
     return event.topic0, tuple(param.indexed for param in event.params)
 

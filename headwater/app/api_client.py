@@ -14,7 +14,8 @@ from headwater.services.prices import MAX_TOKENS
 from headwater.settings import Settings
 
 KEY_VARIABLE = "HEADWATER_API_KEY"
-DEPLOY_WITHIN_S = 70.0
+REQUEST_TIMEOUT_S = 70.0
+"""The timeout of each request. A deploy takes up to the setting `deploy_timeout_s`, which is 55 s by default."""
 
 
 class _Fault(msgspec.Struct):
@@ -43,7 +44,7 @@ class ApiClient:
         self._http = httpx2.Client(
             base_url=_parsed(url or local_api_url(settings)),
             headers={"X-API-Key": _key(settings)},
-            timeout=DEPLOY_WITHIN_S,
+            timeout=REQUEST_TIMEOUT_S,
         )
 
     def close(self) -> None:
@@ -87,7 +88,7 @@ class ApiClient:
             response = self._http.request(method, path, json=body)
         except httpx2.TransportError as error:
             url = self._http.base_url
-            raise SetupError(f"There is no API at {url}: {error}. Start Headwater, or set --url.") from error
+            raise SetupError(f"The API at {url} does not answer: {error}. Start Headwater, or set --url.") from error
         if response.is_success and "json" in response.headers.get("content-type", ""):
             return response.json()
         try:

@@ -36,6 +36,7 @@ DATA_FILES = ("tokens.json", "abis.json")
 """Files of the data directory that hold no secret and belong in every backup."""
 REPLY_TIMEOUT_S = 60.0
 READY_WITHIN_S = 60.0
+STOP_WITHIN_S = 60.0
 
 
 def backup(settings: Settings, path: Path, *, with_secret_key: bool = True) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def _running(valkey: EmbeddedValkey) -> Iterator[None]:
         valkey.wait_ready(child, READY_WITHIN_S)
         yield
     finally:
-        child.stop(READY_WITHIN_S)
+        child.stop(STOP_WITHIN_S)
 
 
 def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) -> dict[str, Any]:
@@ -179,7 +180,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             data_directory.locked("controller"),
             data_directory.database_lock(exclusive=True),
         ):
-            _require_stopped(endpoints)
+            _require_no_leader(endpoints)
             if not replace:
                 _require_empty(endpoints)
             cipher = FieldCipher(_secret_key_of(archive, endpoints), *old_secret_keys(settings))
@@ -212,10 +213,11 @@ def _secret_key_of(archive: Archive, endpoints: Endpoints) -> bytes:
     return key
 
 
-def _require_stopped(endpoints: Endpoints) -> None:
+def _require_no_leader(endpoints: Endpoints) -> None:
     """Raise SetupError when a controller leads.
 
-    Processes on this machine are already excluded by the locks of the data directory.
+    On this machine, the locks of the data directory already exclude `headwater up` and the controller, and the lock of
+    a database file excludes all other processes that use the file. An API that uses a database server is not detected.
     """
     if endpoints.embeds_database and not endpoints.data_directory.database.exists():
         return
@@ -249,8 +251,8 @@ def _require_empty(endpoints: Endpoints) -> None:
 def _prepare_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher, stamp: str) -> Callable[[], None]:
     """Return a function that replaces the database by the backup.
 
-    A database file is written in advance, so that an error up to here changes nothing. The data of a database server
-    are replaced when the function is called.
+    A database file is written before this function returns, so that an error while it is written changes nothing. The
+    data of a database server are replaced when the returned function is called.
     """
     if not endpoints.embeds_database:
         return partial(_load, endpoints.database_url(), archive, cipher)
@@ -261,7 +263,8 @@ def _prepare_database(endpoints: Endpoints, archive: Archive, cipher: FieldCiphe
 def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> Path:
     """Write the backup into a new database file.
 
-    The current database file is not changed, so an error loses nothing.
+    The current database file is not changed, so an error loses nothing. A backup has no leases. Fencing tokens that are
+    issued after the restore must be higher than those in the current file.
     """
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")
@@ -282,8 +285,8 @@ def _check_counts(written: Counter[str], archive: Archive) -> None:
     expected = archive.manifest["members"][DATABASE]["lines"]
     if dict(written) != expected:
         raise SetupError(
-            f"Only {dict(written)} of {expected} rows were restored into the database. Restore again, or use another "
-            "backup."
+            f"The restored rows by table are {dict(written)}, but the backup has {expected}. Restore again, or use "
+            "another backup."
         )
 
 
@@ -311,8 +314,9 @@ def _restore_valkey(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     expected = archive.manifest["members"][VALKEY]["lines"]
     if (loaded.begun_sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
-            f"Only {loaded} of {expected} entries were restored into Valkey or Redis. Restore again, or use another "
-            "backup."
+            f"{loaded.begun_sets} sets and {loaded.keys + loaded.unreadable} keys were read from the backup for Valkey "
+            f"or Redis, but its manifest names {expected.get('sets', 0)} sets and {expected.get('keys', 0)} keys. "
+            "Restore again, or use another backup."
         )
     archive.manifest["skipped_entries"] = loaded.unreadable
 

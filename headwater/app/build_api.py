@@ -45,7 +45,7 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id, utc_now
 from headwater.services.keys import Keys
-from headwater.services.known_lags import KnownLags
+from headwater.services.lag_cache import LagCache
 from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.price_details import PriceDetails
@@ -81,9 +81,12 @@ from headwater.transforms.base import TransformContext
 
 PASSWORD_BYTES = 24
 RATE_LIMIT_TIMEOUT_S = 0.5
-"""The time-out of the rate limits' store. After a time-out, a request is accepted uncounted."""
+"""The timeout of the rate limits' store.
+
+After a timeout, a request is executed uncounted, or gets 503 when it may change a deployment.
+"""
 METRICS_READ_TIMEOUT_S = 2.0
-"""The time-out of reads of metrics. `deploy/stats` must respond even while Valkey or Redis is unavailable."""
+"""The timeout of reads of metrics. `deploy/stats` must respond even while Valkey or Redis is unavailable."""
 SWITCH_INTERVAL_S = 0.001
 """Python's switch interval: how long the thread of an upload may keep the GIL while other requests wait."""
 
@@ -189,7 +192,7 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
             store=database.overview,
             metrics=metrics,
             bindings=bindings,
-            lags=KnownLags(
+            lags=LagCache(
                 lambda access, groups: admins[access].lag(groups),
                 lambda access, topic: admins[access].topic_offsets(topic, "latest"),
                 list(admins),
@@ -213,8 +216,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
         prices=prices,
         price_details=PriceDetails(price_store, prices, utc_now, filter_outliers=settings.price_filter),
         prices_workers=PricesWorkers(lambda: own_cluster.groups().get(PRICES_GROUP, False)),
-        quotas=quotas,
-        viewable_topics=ViewableTopics(bindings, deployments.get_deployed),
+        quota_stores=quotas,
+        viewable_topics=ViewableTopics(bindings, deployments.get_not_terminating),
         records=Records(histories, time.monotonic),
         tails=Tails(
             readers={key: KafkaTailReader(access) for key, access in accesses.items()},

@@ -30,12 +30,12 @@ from headwater.controller.leadership import Leadership
 from headwater.controller.pipeline_collector import PipelineCollector
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
-from headwater.controller.redrives import Redrives
+from headwater.controller.redrives import RedriveRunner
 from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.topic_comparison import TopicComparison
-from headwater.prices.source import GROUP
+from headwater.prices.source import GROUP as PRICES_GROUP
 from headwater.sandbox import check_machine
 from headwater.services.ids import utc_now
 from headwater.settings import Settings
@@ -49,8 +49,11 @@ from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database
 
-METRICS_REMOVAL_TIMEOUT_S = 2.0
-"""The time-out for the removal of a deployment's metrics during a teardown."""
+METRICS_TIMEOUT_S = 2.0
+"""The timeout of each call to the stores of metrics and of redrive outcomes.
+
+It is short, so that a teardown or a redrive does not wait long for an unavailable Valkey or Redis.
+"""
 
 
 def run(settings: Settings) -> None:
@@ -87,8 +90,8 @@ def run(settings: Settings) -> None:
         )
         flow_locks = FlowLocks()
         leadership = Leadership(database.leases, lock_id, seconds_since_boot)
-        short_waiting_client = connect(endpoints.redis_url(), reply_timeout_s=METRICS_REMOVAL_TIMEOUT_S)
-        metrics, outcomes = RedisMetrics(short_waiting_client), RedisRedriveOutcomes(short_waiting_client)
+        metrics_client = connect(endpoints.redis_url(), reply_timeout_s=METRICS_TIMEOUT_S)
+        metrics, outcomes = RedisMetrics(metrics_client), RedisRedriveOutcomes(metrics_client)
         worker_settings = WorkerSettings(workers_kafka, endpoints.redis_url(), settings.v8_jit, manages_users)
         reconciler = Reconciler(
             orchestrator=orchestrator,
@@ -107,7 +110,7 @@ def run(settings: Settings) -> None:
             sources=sources,
             clock=time.monotonic,
         )
-        redrives = Redrives(
+        redrives = RedriveRunner(
             store=database.redrives,
             outcomes=outcomes,
             metrics=metrics,
@@ -161,7 +164,7 @@ def run(settings: Settings) -> None:
             )
             collectors = CollectorRegistry()
             collectors.register(PipelineCollector(orchestrator, sources.lag, lambda: sweeper.unknown.deployment_ids))
-            collectors.register(ControllerCollector(controller, orchestrator, sources.lag, GROUP))
+            collectors.register(ControllerCollector(controller, orchestrator, sources.lag, PRICES_GROUP))
             with serve_metrics(settings.metrics_port, collectors, "--metrics-port", settings.metrics_host):
                 controller.run(stop)
         finally:

@@ -28,7 +28,7 @@ def build_orchestrator(
         settings: The settings.
         run_dir: The directory of the specs and logs of worker processes.
         command: Returns the command line of a worker process.
-        environment: The environment of workers on this machine.
+        environment: The environment of the workers. Pods get it without the variables that a child inherits.
     """
     if settings.orchestrator == "kubernetes":
         return _kubernetes_orchestrator(settings, environment)

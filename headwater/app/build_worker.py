@@ -17,6 +17,7 @@ import structlog
 from pydantic import ValidationError
 
 from headwater.app.memory import tune_worker_memory
+from headwater.app.stop_signals import STOP_SIGNALS, stop_on_signals
 from headwater.app.worker_in_pod import run_in_pod
 from headwater.brokers.leader_check import LeaderCheck
 from headwater.children import lower_priority
@@ -66,13 +67,13 @@ log = structlog.get_logger(__name__)
 
 FAILED = 1
 REDRIVE_SLOT = "redrive"
-"""The slot of the worker of a redrive, in the names by which Kafka knows the workers of a pipeline."""
+"""Takes the place of the slot number in the instance id and the transactional id of a redrive's worker."""
 REDRIVE_NICE = 15
 """How much the niceness of a redrive's worker and of its scripts exceeds that of the pipeline's workers."""
 METRICS_WRITE_TIMEOUT_S = 1.0
-"""The time-out of a write of metrics, which delays the records while the store is unavailable.
+"""The timeout of a write of metrics, which delays the records while the store is unavailable.
 
-With a shorter time-out, writes would also fail on a busy machine. The counts of a failed write wait for the next write,
+With a shorter timeout, writes would also fail on a busy machine. The counts of a failed write wait for the next write,
 and are lost when the worker is killed before it.
 """
 TRANSACTION_HANGS = (
@@ -81,15 +82,19 @@ TRANSACTION_HANGS = (
 )
 MAX_LOOKUP_DURATIONS = 100_000
 SWITCH_INTERVAL_S = 0.0005
-"""Python's switch interval: how long the engine's thread may keep the GIL while another thread has received a response
-of Valkey.
-"""
+"""Python's switch interval. It is short, so that the thread that receives responses of Valkey soon gets the GIL."""
 
 
 def command(spec: Path, slot: int, control_fd: int, reading_plan: ReadingPlan = READ_ALL) -> list[str]:
     """Return the command line with which the process orchestrator starts a worker.
 
     The command runs `headwater.app.worker_main` instead of the CLI, which saves each worker 0.25 s of imports.
+
+    Args:
+        spec: The file with the spec of the worker.
+        slot: The number of the worker among the workers of the deployment, from 0.
+        control_fd: The file descriptor of the connection to the orchestrator.
+        reading_plan: Which partitions the worker reads alone, see ReadingPlan.
     """
     options = ["--spec", str(spec), "--slot", str(slot), "--control-fd", str(control_fd)]
     options += ["--isolate-partitions"] if reading_plan.isolates_partitions else []
@@ -135,6 +140,9 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
     error, the worker logs and reports the reason, and the status is FENCED_STATUS when another worker has fenced this
     one, otherwise 1.
     """
+    stop_requested = stop_on_signals()
+    if stop_requested.is_set():
+        return 0
     reporter.report("starting")
     try:
         lookup_durations: deque[float] = deque(maxlen=MAX_LOOKUP_DURATIONS)
@@ -146,8 +154,10 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
             _redrive_parts(spec) as redrive_parts,
         ):
             worker = _worker(spec, slot, transform_context, metrics, reporter, redrive_parts)
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in STOP_SIGNALS:
                 signal.signal(number, lambda *_: worker.stop())
+            if stop_requested.is_set():  # a signal arrived before the worker existed
+                worker.stop()
             tune_worker_memory()
             sys.setswitchinterval(SWITCH_INTERVAL_S)
             return 0 if worker.run() else FAILED
@@ -161,7 +171,8 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
 def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_durations: deque[float]) -> Iterator[PipelineMetrics]:
     """Open the metrics of the worker, with their own connection to Valkey.
 
-    The connection has a short time-out.
+    The connection has a short timeout. Each worker of a Pub/Sub source counts as a group of its own, because its
+    messages have no partitions.
     """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:
@@ -238,17 +249,17 @@ def _worker(
 ) -> Worker:
     transforms = build_transforms(spec.transforms, TRANSFORMS, transform_context)
     if redrive_parts is not None:
-        letters, outcomes, redrive = redrive_parts
-        inner = _delivery(spec, REDRIVE_SLOT, letters, reporter)
+        dead_letter_source, outcomes, redrive = redrive_parts
+        inner = _delivery(spec, REDRIVE_SLOT, dead_letter_source, reporter)
         redelivery = RedriveDelivery(
             inner,
-            letters,
+            dead_letter_source,
             outcomes,
             deployment_id=spec.deployment_id,
             redrive=redrive,
             in_transaction=spec.delivery == "exactly_once",
         )
-        return Worker(letters, transforms, redelivery, metrics, reporter=reporter)
+        return Worker(dead_letter_source, transforms, redelivery, metrics, reporter=reporter)
     reads_pubsub = isinstance(spec.source, PubSubPull)
     source = SOURCES["pubsub" if reads_pubsub else "kafka"](spec, slot)
     delivery = _delivery(spec, slot, source, reporter)
@@ -293,11 +304,11 @@ def _delivery(spec: WorkerSpec, slot: int | str, source: Source, reporter: Heart
         transactional_producer,
         group_metadata=source.group_metadata,
         source_ids=source.source_ids,
-        watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung(reporter)).watching,
+        watching=Watchdog(HANGS_AFTER_S, lambda: _end_hung_process(reporter)).watching,
     )
 
 
-def _end_hung(reporter: HeartbeatReporter) -> None:
+def _end_hung_process(reporter: HeartbeatReporter) -> None:
     """End the process at once, because the engine's thread hangs in a call of the Kafka client."""
     try:
         log.error("the worker ends", reason=TRANSACTION_HANGS)

@@ -105,7 +105,7 @@ def quota_usage_and_overrides(settings: Settings, owner: str) -> tuple[Sequence[
 
 
 def quota_defaults(settings: Settings) -> QuotaDefaults:
-    """Return the default quotas in the settings. A setting of 0 means no quota."""
+    """Return the default quotas in the settings. A setting of 0 means no limit."""
     per_owner = {name: getattr(settings, f"quota_{name}") for name in QUOTA_NAMES}
     total = {name: getattr(settings, f"quota_total_{name}") for name in QUOTA_NAMES}
     return QuotaDefaults(_without_zeros(per_owner), _without_zeros(total))

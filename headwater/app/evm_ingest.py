@@ -55,7 +55,8 @@ def open_evm(options: IngestOptions, settings: Settings, stop: Event) -> EvmRead
 def zerolag_entities(options: EvmOptions, bindings: Bindings) -> list[str]:
     """Return the entities whose zerolag streams are written.
 
-    Without --zerolag, only bound zerolag streams are written. An ingest of a range of blocks writes none.
+    Without --zerolag, only zerolag streams that are bound to topics of the installation's own Kafka are written. An
+    ingest of a range of blocks writes none.
     """
     if options.to_block is not None:
         return []

@@ -19,7 +19,7 @@ from headwater.errors import SetupError
 from headwater.settings import Settings
 
 GRACE_S = 5
-"""How long the server waits for requests when it stops."""
+"""How long the server waits for the end of running requests when it stops, in seconds."""
 RESERVED_FILES = 300
 """How many open files an API process needs in addition to client connections: databases, Valkey, Kafka, libraries."""
 
@@ -53,10 +53,11 @@ class ApiServer(uvicorn.Server):
 def server_config(app: FastAPI, settings: Settings, on_refusal: Callable[[str], None]) -> uvicorn.Config:
     """Return uvicorn's configuration. Raises SetupError.
 
-    on_refusal: Called with the name of the problem type of each refused request.
+    Args:
+        on_refusal: Called with the name of the problem type of each refused request.
     """
     proxies, origins = proxies_of(settings.trusted_proxies), origins_of(settings.cors_origins)
-    registry = ConnectionRegistry(limits_of(settings), proxies, on_refusal=on_refusal, cross_origins=origins)
+    registry = ConnectionRegistry(limits_of(settings), proxies, on_refusal=on_refusal, cors_origins=origins)
     return uvicorn.Config(
         app,
         host=settings.host,

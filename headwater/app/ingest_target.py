@@ -48,7 +48,7 @@ class IngestTarget:
     def open(self) -> Iterator[tuple[StreamWriter, bytes | None]]:
         """Open a writer, and read the last stored position of the ingest.
 
-        Raises BrokerUnavailable, and NodeUnavailable when `stop` is set.
+        Raises BrokerUnavailable. When `stop` is set, raises IngestCancelled or, from `read_table`, BrokerUnavailable.
         """
         names = sorted({POSITIONS_TOPIC, *(topic.topic for topic in self.topics.values())})
         producer = TransactionalKafkaProducer(

@@ -25,7 +25,8 @@ from headwater.engine.metrics.pipeline_metrics import PipelineMetrics
 from headwater.engine.worker import Worker
 from headwater.errors import HeadwaterError
 from headwater.prices.price_writer import PriceWriter
-from headwater.prices.source import GROUP, ticks_source
+from headwater.prices.source import GROUP as PRICES_GROUP
+from headwater.prices.source import ticks_source
 from headwater.prices.worker import prices_worker
 from headwater.settings import Settings
 from headwater.stores.redis.client import connect
@@ -52,7 +53,7 @@ class PriceCollector(Collector):
         )
         yield CounterMetricFamily(
             "headwater_price_ticks_unpriced",
-            "Quoted ticks without a price of their quote token.",
+            "Quoted ticks that were left out: too old, or without a price of their quote token.",
             self._price_writer.unpriced,
         )
 
@@ -75,7 +76,9 @@ def run(settings: Settings) -> None:
         closing(connect(endpoints.redis_url(), reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as metrics,
     ):
         price_writer = PriceWriter(RedisPrices(client), writer_id)
-        metrics_writer = MetricsWriter(RedisMetrics(metrics), deployment_id=GROUP, group=GROUP, writer_id=writer_id)
+        metrics_writer = MetricsWriter(
+            RedisMetrics(metrics), deployment_id=PRICES_GROUP, group=PRICES_GROUP, writer_id=writer_id
+        )
         source = ticks_source(endpoints.admin_kafka_access(), price_writer.acquire_partitions)
         worker = prices_worker(source, price_writer, PipelineMetrics(metrics_writer))
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -10,7 +10,7 @@ from typing import Any
 from headwater.app.api_client import ApiClient
 from headwater.app.token_lists import read_tokens
 from headwater.errors import SetupError
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.recipes.addresses import as_in_records
 from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
 from headwater.recipes.pools import Pool, PoolSelection, pools_from_logs, read_pools, select_pools
@@ -64,10 +64,16 @@ def table_of(settings: Settings, api: ApiClient, recipe: str, chain: str, source
     if chain == "hyperliquid":
         return _coins(sources)
     if sources.markets:
-        raise SetupError("--markets is only for hyperliquid: name files with pools by --pools or --learn.")
+        raise SetupError(
+            "--markets is only for hyperliquid: name a file of pools with --pools, or files of `log` records with "
+            "--learn."
+        )
     pools, untrusted = _pools(recipe, chain, sources)
     if not pools:
-        raise SetupError(f"There are no pools: name files with pools by --pools or --learn.{_untrusted(untrusted)}")
+        raise SetupError(
+            "There are no pools: name a file of pools with --pools, or files of `log` records with --learn."
+            f"{_untrusted(untrusted)}"
+        )
     tokens = read_tokens(settings).get(chain, {})
     if not tokens:
         raise SetupError(f"No tokens of {chain} are known: import a Token List with `headwater tokens import` first.")
@@ -112,8 +118,8 @@ def _factory_address(address: str) -> str:
     return address.lower()
 
 
-def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedToken]) -> list[str]:
-    """Return the addresses in their on-chain form.
+def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, TokenListEntry]) -> list[str]:
+    """Return the addresses in the form that they have in records.
 
     Raises SetupError for an address that is in no imported Token List.
     """
@@ -126,7 +132,7 @@ def _listed(chain: str, addresses: Sequence[str], tokens: Mapping[str, ListedTok
     return as_recorded
 
 
-def _usd_tokens(pools: Sequence[Pool], tokens: Mapping[str, ListedToken], stable: set[str]) -> dict[str, str]:
+def _usd_tokens(pools: Sequence[Pool], tokens: Mapping[str, TokenListEntry], stable: set[str]) -> dict[str, str]:
     used = {address for pool in pools for address in (pool.first, pool.second)} & stable & tokens.keys()
     return {address: tokens[address].symbol for address in sorted(used)}
 
@@ -138,7 +144,7 @@ def _read_text(file: Path) -> str:
         raise SetupError(f"{file} is not UTF-8: {error}.") from error
 
 
-def _note(selection: PoolSelection, tokens: Mapping[str, ListedToken], priced: Collection[str]) -> str:
+def _note(selection: PoolSelection, tokens: Mapping[str, TokenListEntry], priced: Collection[str]) -> str:
     """Return a description of the selected pools.
 
     Args:

@@ -36,8 +36,8 @@ def _kafka_names(access: KafkaAccess) -> Iterator[str]:
 def _url_names(url: str) -> Iterator[str]:
     """Yield the hosts of a URL, with and without ports; there may be several.
 
-    For a socket URL, yield its path. User names of the stores are not redacted. No message contains them, and many are
-    product names such as `postgres`.
+    For a URL without a host, such as the URL of a socket or of a SQLite file, yield its path. User names of the stores
+    are not redacted. No message contains them, and many are product names such as `postgres`.
     """
     parts = urlsplit(url)
     hosts = parts.netloc.rpartition("@")[2]

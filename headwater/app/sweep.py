@@ -71,8 +71,9 @@ class UnknownResources:
     def record_as_ended(self, ids: Sequence[str]) -> frozenset[str]:
         """Record unknown deployments and configurations as ended. Returns their ids.
 
-        Records the ones with these ids, and the ones that an ACL connects with them. When `ids` is empty,
-        records all unknown ones. Raises SetupError for an id that is not listed, and when one of `active_deployments`
+        Records the deployments and configurations with the given ids, and every one that an ACL connects with one of
+        these: an ACL lets the user of a deployment use the topics of its configuration. When `ids` is empty, all that
+        are listed are recorded. Raises SetupError for an id that is not listed, and when one of `active_deployments`
         would be recorded although `ids` does not contain its id.
         """
         self.require_listed(ids)

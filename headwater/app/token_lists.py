@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from headwater.app.data_directory import DataDirectory
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.recipes.tokens import Tokens, decode_tokens, encode_tokens, read_token_list
 from headwater.record_files.record_file import read_content
 from headwater.settings import Settings
@@ -16,7 +16,7 @@ def read_tokens(settings: Settings) -> Tokens:
     return decode_tokens(path.read_bytes()) if path.exists() else {}
 
 
-def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, ListedToken]]:
+def add_tokens(settings: Settings, files: Iterable[Path]) -> Mapping[str, Mapping[str, TokenListEntry]]:
     """Add the tokens of Token List files. Returns all imported tokens.
 
     Later entries replace earlier entries of the same token.

@@ -29,7 +29,7 @@ def create_topics(cluster: ClusterAdmin, topics: tuple[TopicSpec, ...], stop: th
     while not stop.is_set():
         try:
             if missing := _missing(cluster, topics):
-                cluster.ensure(DeploymentResources(topics=missing, users=(), acls=(), group_prefixes=()))
+                cluster.ensure(DeploymentResources(topics=missing, users=(), acls=()))
                 missing = _missing(cluster, topics)
             if not missing:  # consumers would treat a missing topic as an error
                 return

@@ -1,5 +1,6 @@
 """Implements `headwater up`: runs everything on this machine as child processes."""
 
+import shlex
 import socket
 import sys
 import threading
@@ -50,7 +51,7 @@ def up(settings: Settings, announce: Callable[[str], None]) -> None:
     data_directory.create()
     stop = stop_on_signals()
     endpoints = Endpoints(settings, data_directory)
-    endpoints.require_kafka_settings()  # a mistake must stop the start, not only the API
+    endpoints.require_kafka_settings()  # invalid settings must end `up`, not only the API
     # A thread of this process syncs Valkey's append-only file to disk. It must run until Valkey has ended.
     valkey_sync = endpoints.embedded_valkey().syncing_append_only_file() if endpoints.embeds_valkey else nullcontext()
     with (
@@ -199,9 +200,13 @@ def greeting(settings: Settings, data_directory: DataDirectory) -> list[str]:
         f"Headwater is ready:  {api_url(settings.host, settings.port)}  (API, reference at /docs)",
         f"API key in:          {data_directory.api_key}",
     ]
+    variables: list[str] = []
     if settings.port != Settings.model_fields["port"].default:
-        variables = f"HEADWATER_URL={local_api_url(settings)} HEADWATER_PORT={settings.port}"
-        lines.append(f"In other terminals:  export {variables}")
+        variables += [f"HEADWATER_URL={local_api_url(settings)}", f"HEADWATER_PORT={settings.port}"]
+    if settings.data_dir != Settings.model_fields["data_dir"].default:
+        variables.append(f"HEADWATER_DATA_DIR={shlex.quote(str(settings.data_dir.absolute()))}")
+    if variables:
+        lines.append(f"In other terminals:  export {' '.join(variables)}")
     if settings.host not in LOCAL_HOSTS:
         lines.append("Warning: other machines can connect, and connections are not encrypted (no TLS).")
     return lines

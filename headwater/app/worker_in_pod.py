@@ -27,7 +27,8 @@ def run_in_pod(run: Callable[[HttpChannel], int], listen: str, token_file: Path,
         run: Runs the worker.
         listen: The address to listen on, `host:port`.
         token_file: The file with the token that the orchestrator sends.
-        state_dir: The directory of the RestartState.
+        state_dir: The directory of the RestartState: whether an earlier container of this Pod has joined the consumer
+            group, and whether it was asked to stop.
     """
     host, _, port = listen.rpartition(":")
     channel = HttpChannel(RestartState(state_dir), lambda: os.kill(os.getpid(), signal.SIGTERM))

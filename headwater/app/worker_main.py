@@ -1,9 +1,16 @@
 """The entry point of a worker process.
 
-It prevents the import of optional modules that workers do not use.
+It prevents the import of optional modules that workers do not use. It also blocks SIGTERM and SIGINT, so that they stay
+pending until the worker has handlers for them. Otherwise a signal during the start would kill a local worker, and Linux
+would discard it for the first process of a container.
 """
 
+import signal
 import sys
+
+from headwater.app.stop_signals import STOP_SIGNALS
+
+signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 for name in ("rich", "opentelemetry.sdk"):
     # structlog and redis-py import these modules when they are installed. A None in sys.modules makes the import fail,

@@ -27,8 +27,11 @@ def worker_application(channel: HttpChannel, token: str) -> WSGIApplication:
     """Return the application of a worker.
 
     `GET /healthz` and `GET /readyz` need no token, since the kubelet sends none. The other requests need it.
-    `GET /status?seen=<version>&line=<number>` answers with a WorkerReport. `POST /join` has a ReadingPlan as its body.
-    `POST /stop?leave=<0 or 1>` answers 200 once the worker has closed its Kafka clients, or 202 if that takes too long.
+    `GET /status?seen=<version>&line=<number>` answers with a WorkerReport as soon as the version of the report is not
+    `seen`; `line` is the number of the first log line to return. `POST /join` lets the worker join its consumer group;
+    its body is a ReadingPlan, which says which partitions the worker reads alone. `POST /stop?leave=<0 or 1>` answers
+    200 once the worker has closed its Kafka clients, or 202 if that takes too long;
+    with 1 the worker also leaves its consumer group.
 
     Args:
         channel: The worker's end of the connection.

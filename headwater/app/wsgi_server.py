@@ -86,7 +86,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._free_connections.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore the errors of clients that have disconnected."""
+        """Ignore all errors of a connection. Nearly all are of clients that have disconnected."""
 
 
 def _shut_down(request: socket.socket) -> None:

@@ -46,10 +46,10 @@ def start_at_ms(start_at: str) -> int:
 
 
 def group_has_members_message(group: str) -> str:
-    """Return the message for a group whose start offsets can't be set."""
+    """Return the message for a group whose offsets can't be committed, because it has members."""
     return (
-        f"The consumer group {group} has members, so its start offsets can't be set. Stop its consumers and deploy "
-        "again."
+        f"The consumer group {group} has members, so its offsets can't be set. Stop its consumers. The controller "
+        "repeats the request until it succeeds."
     )
 
 
@@ -99,19 +99,20 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class DeploymentResources:
-    """All resources that one deployment owns on the cluster.
+    """Resources on the cluster that a call of ClusterAdmin creates or removes.
+
+    They may be only a part of the resources of a deployment. Consumer groups are deleted with
+    `ClusterAdmin.delete_groups`.
 
     Attributes:
         topics: The topics.
         users: The SCRAM users.
         acls: The ACLs of the users.
-        group_prefixes: The prefixes of the names of the consumer groups.
     """
 
     topics: tuple[TopicSpec, ...]
     users: tuple[User, ...]
     acls: tuple[Acl, ...]
-    group_prefixes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,14 +170,15 @@ class ClusterAdmin(Protocol):
 
         Return when every user can log in and sees its topics. The controller calls this on each deploy. Existing topics
         keep their settings, and get additional partitions when they have too few. Existing users get the given
-        password. Raises BrokerUnsuitable when the cluster has fewer brokers than the replication factor, or has no
-        authorizer and therefore rejects ACLs.
+        password. Raises BrokerUnsuitable when the cluster has fewer brokers than the replication factor, when it
+        rejects the settings of a topic, or when it has no authorizer and therefore rejects ACLs.
         """
 
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """Change some settings of existing topics, by topic and name of the setting.
 
-        All other settings stay. A topic that does not exist is ignored.
+        All other settings stay. A topic that does not exist is ignored. Raises BrokerUnsuitable when Kafka rejects the
+        settings.
         """
 
     def remove_stale(self, desired: DeploymentResources, removed_topics: Sequence[str]) -> None:
@@ -215,10 +217,10 @@ class ClusterAdmin(Protocol):
     def committed_offsets(self, group: str, topic: str) -> TopicOffsets | None:
         """Return the offsets that a group has committed for a topic, and the topic id in them.
 
-        The group has no members. Partitions without a commit are left out; returns None when there is no commit. A
-        commit without a topic id belongs to the topic that exists now. Raises BrokerUnavailable also when an open
-        transaction contains offsets of the group, and does not end within some seconds: its offsets would be missing
-        from the result.
+        The caller ensures that the group has no members. Partitions without a commit are left out; returns None when
+        there is no commit. A commit without a topic id belongs to the topic that exists now. Raises BrokerUnavailable
+        also when an open transaction contains offsets of the group, and does not end within some seconds: its offsets
+        would be missing from the result.
         """
 
     def topic_offsets(self, topic: str, position: str) -> TopicOffsets | None:
@@ -244,7 +246,10 @@ class ClusterAdmin(Protocol):
         """
 
     def remove_all(self, resources: DeploymentResources) -> None:
-        """Remove ACLs, then users, then topics. Missing ones are ignored."""
+        """Remove all ACLs of the users, then the users, then the topics. Missing ones are ignored.
+
+        A user that is named only by an ACL in `resources` is removed too, with all its ACLs.
+        """
 
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
         """Delete the empty consumer groups with these prefixes.

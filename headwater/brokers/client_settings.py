@@ -106,6 +106,6 @@ def producer_settings(access: KafkaAccess, errors: ClientErrors, linger_ms: floa
         "batch.size": 1_000_000,
         # librdkafka counts the framing too. The limit of key, value and headers is checked before.
         "message.max.bytes": MAX_RECORD_BYTES + 4_000,
-        "delivery.timeout.ms": MAX_POLL_INTERVAL_MS,
+        "delivery.timeout.ms": 120_000,  # the producers of workers use other values
         "queue.buffering.max.kbytes": 128 << 10,
     }

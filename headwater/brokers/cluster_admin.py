@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from confluent_kafka import (
     ConsumerGroupState,
@@ -103,7 +103,7 @@ class KafkaClusterAdmin:
             user_futures = self._upsert_users(desired.users)
             acl_futures = self._create_acls(desired.acls)
             if KafkaError.INVALID_REPLICATION_FACTOR in map(error_code, topic_futures):
-                self._check_broker_count()
+                self._raise_for_broker_count()
             sent = [*zip(desired.topics, topic_futures, strict=True)]
             _raise_for_invalid_settings(spec.name for spec, future in sent if _has_invalid_settings(future))
             results(topic_futures, _ALREADY_EXISTS)
@@ -171,7 +171,7 @@ class KafkaClusterAdmin:
     def partition_counts(self, topics: Collection[str]) -> Mapping[str, int | None]:
         """See base.ClusterAdmin.
 
-        Sends one request for DESCRIBED_AT_ONCE topics.
+        Sends the requests concurrently, each for at most DESCRIBED_AT_ONCE topics.
         """
         names = list(topics)
         batches = [names[first : first + DESCRIBED_AT_ONCE] for first in range(0, len(names), DESCRIBED_AT_ONCE)]
@@ -212,7 +212,8 @@ class KafkaClusterAdmin:
         if not commits:
             return None
         present_id = described_topic_id(described)
-        # An id that the topic does not have now is kept: the offsets belong to a topic that was deleted.
+        # If a commit has another topic id than the present one, that id is returned: the offsets belong to a topic that
+        # was deleted.
         other_ids = {committed_topic_id(admin_metadata(each)) for each in commits.values()} - {present_id, ""}
         return TopicOffsets(
             min(other_ids, default=present_id), {number: each.offset for number, each in sorted(commits.items())}
@@ -345,15 +346,16 @@ class KafkaClusterAdmin:
             raise BrokerUnavailable(missing_rights_message(self._access))
 
     def _create_topics(self, topics: Sequence[TopicSpec]) -> list[Future[None]]:
-        # A write needs a majority of the replicas, so that the loss of a minority does not stop the writes.
+        # A write needs at least half of the replicas, so that the loss of a minority does not stop the writes.
         in_sync = {"min.insync.replicas": str((self._replication + 1) // 2)}
         new_topics = [NewTopic(t.name, t.partitions, self._replication, config=in_sync | t.config) for t in topics]
         return send(self._admin.create_topics, new_topics, operation_timeout=REQUEST_TIMEOUT_S)
 
-    def _check_broker_count(self) -> None:
-        """Raise BrokerUnsuitable when the cluster has fewer brokers than the replication factor.
+    def _raise_for_broker_count(self) -> NoReturn:
+        """Raise the error for new topics that Kafka rejected for lack of brokers.
 
-        Otherwise raises BrokerUnavailable, because too few brokers have registered yet.
+        Raises BrokerUnsuitable when the cluster lists fewer brokers than the replication factor. Otherwise raises
+        BrokerUnavailable: the brokers are still starting, and the controller of Kafka does not accept them all yet.
         """
         if 0 < len(self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).brokers) < self._replication:
             raise BrokerUnsuitable(_too_few_brokers_message(self._replication))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.client_settings import ClientSettings
-from headwater.brokers.librdkafka_client import CONSUMER, LibrdkafkaClient, kafka_exception, to_milliseconds
+from headwater.brokers.librdkafka_client import CONSUMER, LibrdkafkaClient
 from headwater.native.ffi import FFI, NULL, native_library
 from headwater.native.librdkafka import (
     ClientEvent,
@@ -18,12 +18,13 @@ from headwater.native.librdkafka import (
     Fetcher,
     PartitionList,
     PartitionOffset,
+    to_milliseconds,
 )
 
 NO_OFFSET: Final = -1001
 SEEK_TIMEOUT_S: Final = 5.0
 CLOSE_TIMEOUT_S: Final = 3.0
-"""How long to wait until the client has left its group.
+"""How long to wait until librdkafka has closed the consumer.
 
 Without this limit, librdkafka would wait for `max.poll.interval.ms`, or forever.
 """
@@ -34,7 +35,9 @@ CLOSE_MAX_BYTES: Final = 1 << 20
 
 
 class Rebalance(NamedTuple):
-    """A change of the member's partitions, which `assign` or `unassign` must answer.
+    """A change of the member's partitions.
+
+    `incremental_assign` or `incremental_unassign` must answer it.
 
     Attributes:
         is_assignment: True when the partitions are assigned, False when they are revoked.
@@ -47,17 +50,13 @@ class Rebalance(NamedTuple):
     partitions: list[int]
 
 
-class CommitFailure(NamedTuple):
-    """Partitions whose offsets could not be committed, and librdkafka's error code."""
-
-    code: int
-    partitions: list[int]
-
-
 class LibrdkafkaConsumer(LibrdkafkaClient):
     """A librdkafka consumer of one topic.
 
     Not thread-safe, except for `group_metadata`. All methods may raise KafkaException.
+
+    Attributes:
+        is_committing: Whether a commit has no known outcome yet.
     """
 
     def __init__(self, settings: ClientSettings, topic: str) -> None:
@@ -66,11 +65,13 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._rebalances: list[Rebalance] = []
         self._pending_rebalance: Rebalance | None = None
         self._assigned: set[int] = set()
-        self._commit_failures: list[CommitFailure] = []
+        self._commit_events = EventQueue()
+        self.is_committing = False
         self._check(self._librdkafka.rd_kafka_poll_set_consumer(self._client))
         self._queue = self._librdkafka.rd_kafka_queue_get_consumer(self._client)
         self._events.struct.queue = self._queue
         self._fetcher = Fetcher(self._queue)
+        self._commit_queue = self._librdkafka.rd_kafka_queue_new(self._client)
 
     def subscribe(self) -> None:
         """Join the group for the topic."""
@@ -101,31 +102,21 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         rebalances, self._rebalances = self._rebalances, []
         return rebalances
 
-    def take_commit_failures(self) -> list[CommitFailure]:
-        """Return the failures of asynchronous commits since the last call."""
-        failures, self._commit_failures = self._commit_failures, []
-        return failures
-
     def _handle_event(self, event: ClientEvent) -> None:
         if event.kind is EventKind.REBALANCE:
             is_assignment = event.code == KafkaError._ASSIGN_PARTITIONS
             partitions = [each.partition for each in event.partitions]
             self._pending_rebalance = Rebalance(is_assignment, event.lost, partitions)
             self._rebalances.append(self._pending_rebalance)
-        elif event.kind is EventKind.COMMIT and event.code != KafkaError._NO_OFFSET:  # else nothing was to commit
-            failed = [each for each in event.partitions if event.code or each.error]
-            if failed:
-                partitions = [each.partition for each in failed]
-                self._commit_failures.append(CommitFailure(event.code or failed[0].error, partitions))
 
     # The assignment.
 
-    def assign(self, offsets: Collection[PartitionOffset]) -> None:
+    def incremental_assign(self, offsets: Collection[PartitionOffset]) -> None:
         """Add partitions to the assignment, each starting at its offset.
 
         If an entry has the leader epoch of the record before its offset, librdkafka compares that epoch with the
-        leader's log (KIP-320). librdkafka does this on a seek but not on an assignment, so such partitions are sought
-        as well.
+        leader's log (KIP-320). librdkafka does this on a seek but not on an assignment, so this method also calls seek
+        for such partitions.
         """
         self._pending_rebalance = None
         with self._offset_list(offsets) as partitions:
@@ -133,7 +124,7 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._assigned.update(each.partition for each in offsets)
         self._seek([each for each in offsets if each.leader_epoch >= 0])
 
-    def unassign(self, partitions: Iterable[int]) -> None:
+    def incremental_unassign(self, partitions: Iterable[int]) -> None:
         """Remove partitions from the assignment."""
         self._pending_rebalance, removed = None, set(partitions)
         with self._partition_list(removed) as revoked:
@@ -151,8 +142,8 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         Removes the partitions from the assignment and assigns them again.
         """
         if offsets:
-            self.unassign([each.partition for each in offsets])
-            self.assign(offsets)
+            self.incremental_unassign([each.partition for each in offsets])
+            self.incremental_assign(offsets)
 
     def _seek(self, offsets: Collection[PartitionOffset]) -> set[int]:
         """Seek. Return the partitions whose seek failed, because librdkafka is not fetching them."""
@@ -187,41 +178,36 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
 
     # Offsets.
 
-    def commit(self, offsets: Iterable[PartitionOffset], timeout_s: float = 0) -> None:
-        """Commit offsets.
+    def start_commit(self, offsets: Iterable[PartitionOffset]) -> None:
+        """Start to commit offsets; `finish_commit` returns the outcome.
 
-        With a timeout, returns when the offsets are stored, and raises KafkaException when they are not. Without a
-        timeout, returns at once; `take_commit_failures` returns the failures later.
+        Only one commit may be outstanding. librdkafka repeats a failed request by itself, and an earlier commit would
+        then overwrite the offsets of a later one.
         """
+        assert not self.is_committing, "the commit before has no known outcome yet"
+        commit, callback = self._librdkafka.rd_kafka_commit_queue, FFI.addressof(native_library(), "kafka_on_commit")
         with self._offset_list(offsets) as partitions:
-            if timeout_s:
-                self._commit_and_wait(partitions, time.monotonic() + timeout_s)
-            else:
-                self._check(self._librdkafka.rd_kafka_commit(self._client, partitions.struct, True))
+            self._check(
+                commit(self._client, partitions.struct, self._commit_queue, callback, self._commit_events.struct)
+            )
+        self.is_committing = True
 
-    def _commit_and_wait(self, partitions: PartitionList, deadline: float) -> None:
-        """Commit with a deadline.
+    def finish_commit(self, timeout_s: float) -> bool:
+        """Wait for the outcome of the outstanding commit.
 
-        librdkafka's synchronous commit hangs while the group has no coordinator.
+        Returns whether no commit is outstanding any more. Raises KafkaException when the offsets are not stored.
         """
-        events, callback = EventQueue(), FFI.addressof(native_library(), "kafka_on_commit")
-        with self._new_queue() as queue:  # librdkafka runs the callback only while this queue exists and is polled
-            commit = self._librdkafka.rd_kafka_commit_queue
-            self._check(commit(self._client, partitions.struct, queue, callback, events.struct))
-            result = self._wait_for_event(queue, events, deadline)
-        for code in (result.code, *(each.error for each in result.partitions)):
-            self._check(code)
-
-    def _wait_for_event(self, queue: Any, events: EventQueue, deadline: float) -> ClientEvent:
-        """Poll a queue of librdkafka until its callback adds an event to `events`.
-
-        Returns the event.
-        """
-        while (left_s := deadline - time.monotonic()) > 0:
-            self._librdkafka.rd_kafka_queue_poll_callback(queue, to_milliseconds(left_s) + 1)
-            if taken := events.take_events():
-                return taken[0]
-        raise kafka_exception(KafkaError._TIMED_OUT)
+        deadline = time.monotonic() + timeout_s
+        while self.is_committing:
+            left_s = deadline - time.monotonic()
+            self._librdkafka.rd_kafka_queue_poll_callback(self._commit_queue, to_milliseconds(left_s))
+            for event in self._commit_events.take_events():
+                self.is_committing = False
+                for code in (event.code, *(each.error for each in event.partitions)):
+                    self._check(code)
+            if left_s <= 0:
+                break
+        return not self.is_committing
 
     @contextmanager
     def _new_queue(self) -> Iterator[Any]:
@@ -275,15 +261,17 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
         self._handle_events()
         if self._pending_rebalance is not None:  # librdkafka would wait for the answer
             self._decline(self._pending_rebalance)
-        self._leave_group(time.monotonic() + CLOSE_TIMEOUT_S)
+        self._close_consumer(time.monotonic() + CLOSE_TIMEOUT_S)
         self._events.struct.queue = NULL
-        self._librdkafka.rd_kafka_queue_destroy(self._queue)
+        for queue in (self._queue, self._commit_queue):
+            self._librdkafka.rd_kafka_queue_destroy(queue)
         return self._destroy()
 
-    def _leave_group(self, deadline: float) -> None:
-        """Leave the group, and wait for the coordinator's response until a deadline.
+    def _close_consumer(self, deadline: float) -> None:
+        """Close the consumer in librdkafka, and wait for that until a deadline.
 
-        If this fails, the destruction of the client ends the membership.
+        A dynamic member leaves its group; a static member does not. If this fails, the member's session times out after
+        the destruction of the client.
         """
         functions = self._librdkafka
         with self._new_queue() as queue:
@@ -298,14 +286,14 @@ class LibrdkafkaConsumer(LibrdkafkaClient):
     def _decline(self, rebalance: Rebalance) -> None:
         """Answer a rebalance so that nothing is assigned.
 
-        If this fails, `_leave_group` ends at its deadline. A revocation may contain partitions that were never passed
-        to `assign`; they are left out.
+        If this fails, `_close_consumer` ends at its deadline. A revocation may contain partitions that were never
+        passed to `incremental_assign`; they are left out.
         """
         with suppress(KafkaException):
             if rebalance.is_assignment:
-                self.assign([])
+                self.incremental_assign([])
             else:
-                self.unassign(self._assigned & set(rebalance.partitions))
+                self.incremental_unassign(self._assigned & set(rebalance.partitions))
 
     def _partition_list(self, partitions: Iterable[int]) -> PartitionList:
         return self._offset_list(PartitionOffset(partition, NO_OFFSET) for partition in partitions)

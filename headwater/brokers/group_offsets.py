@@ -32,7 +32,7 @@ def stable_committed(
 ) -> dict[int, TopicPartition]:
     """Return the commits of a group by partition, outside of any open transaction.
 
-    Waits some seconds for the end of a transaction, and then raises BrokerUnavailable.
+    Waits some seconds for the end of an open transaction. Raises BrokerUnavailable when it has not ended by then.
     """
     retrying = Retrying(
         retry=retry_if_exception(_is_unstable),
@@ -91,7 +91,8 @@ def offsets_at(admin: AdminClient, topic: str, partitions: Collection[int], posi
     The position is "latest", "earliest" or an RFC 3339 time.
     """
     keys = [TopicPartition(topic, number) for number in partitions]
-    # The end offsets are requested first, so that records that arrive between the two requests are read.
+    # The end is for a partition without a record at or after the time. It is requested first, so that no record that
+    # arrives between the two requests is skipped.
     ends = stable_offsets(admin, dict.fromkeys(keys, LATEST))
     starts = stable_offsets(admin, dict.fromkeys(keys, _offset_spec(position)))
     # A negative offset means that no record has a timestamp at or after the time.
@@ -106,7 +107,8 @@ def stable_offsets(
 ) -> dict[TopicPartitionKey, int]:
     """Return the requested offset of each partition; "latest" is the last stable offset.
 
-    The records of an open transaction become visible later, so they must be read.
+    A consumer that starts at the last stable offset also reads the records of transactions that are open now. It would
+    skip them if it started at the high watermark.
     """
     return list_offsets(admin, specs, IsolationLevel.READ_COMMITTED, timeout_s, ignored_errors)
 

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.brokers.kafka_topic_history import NO_GROUP_ID
+from headwater.brokers.kafka_topic_history import READERS_GROUP_ID
 from headwater.brokers.offsets import LATEST, list_offsets
 from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.tail_reader import EndReason, TailListener
@@ -39,11 +39,11 @@ REQUEST_TIMEOUT_S: Final = 5.0
 DESCRIBE_EVERY_S: Final = 5.0
 """How often the topics are described, to find new partitions, and topics that were removed or created again."""
 MAX_MISSING: Final = 2
-"""After this many descriptions in a row that a topic is missing, its subscriptions end."""
+"""After this many descriptions in a row in which a topic is missing, its subscriptions end."""
 LINGER_S: Final = 30.0
 """How long the consumer stays connected after the last subscription has ended."""
 MAX_DELIVERED: Final = 200
-"""How many records of a topic one poll delivers; further ones are only counted. A tail shows no more in a second."""
+"""How many records of a topic one poll delivers; further ones are only counted. A tail shows at most 200 a second."""
 POLL_S: Final = 0.05
 _MAX_RECORDS_PER_POLL: Final = 1_000
 _QUEUE_KB: Final = 1_024
@@ -100,8 +100,8 @@ class KafkaTailReader:
     def subscribe(self, topic: str, listener: TailListener) -> None:
         """See tail_reader.TailReader.
 
-        The subscription starts at the high watermarks. An open transaction can end later with records before them,
-        which were appended before this call.
+        The subscription starts at the high watermarks. Records that were appended earlier by a transaction that is
+        still open are not delivered when the transaction ends.
         """
         subscription = _Subscription(topic, listener, self._high_watermarks(topic))
         with self._lock:
@@ -156,7 +156,7 @@ class KafkaTailReader:
             self._update(consumer)
             if consumer.has_topics:
                 used_at = time.monotonic()
-            if self._should_stop(consumer, used_at):
+            if self._stop_if_unused(consumer, used_at):
                 return
             batch = consumer.poll()
             self._update(consumer)  # the records of this batch may have been appended after a new subscription
@@ -172,10 +172,11 @@ class KafkaTailReader:
         for subscription in new:
             consumer.add(subscription)
 
-    def _should_stop(self, consumer: "_TailConsumer", used_at: float) -> bool:
-        """Return whether the thread ends.
+    def _stop_if_unused(self, consumer: "_TailConsumer", used_at: float) -> bool:
+        """Return whether the thread must end, and if so, clear `_thread`.
 
-        It ends when the reader is closed, and some time after the last subscription has ended.
+        It must end when the reader is closed, and some time after the last subscription has ended. `_thread` is cleared
+        under the lock, so that the next `subscribe` starts a new thread.
         """
         with self._lock:
             is_used = consumer.has_topics or self._new or time.monotonic() - used_at < LINGER_S
@@ -198,7 +199,7 @@ class _TailConsumer:
 
     def __init__(self, access: KafkaAccess, admin: AdminClient) -> None:
         self._errors = ClientErrors(access)
-        settings = consumer_settings(access, self._errors, NO_GROUP_ID) | {
+        settings = consumer_settings(access, self._errors, READERS_GROUP_ID) | {
             # When the next records have been deleted, or the topic was created again, reading continues with the first
             # record that exists.
             "auto.offset.reset": "earliest",
@@ -226,7 +227,7 @@ class _TailConsumer:
     def remove(self, listener: TailListener) -> None:
         """Remove the subscription of a listener.
 
-        The topic of the last subscription is not read any more.
+        A topic without further subscriptions is no longer read.
         """
         for name, topic in list(self._topics.items()):
             topic.subscriptions = [each for each in topic.subscriptions if each.listener is not listener]
@@ -318,10 +319,10 @@ class _TailConsumer:
 
 
 def _deliver(subscriptions: Sequence[_Subscription], messages: Sequence[Message]) -> None:
-    """Deliver the messages of a topic.
+    """Deliver the messages of a topic, at most MAX_DELIVERED to each listener.
 
-    All listeners share the objects of the records. Only a listener whose subscription has just begun may need other
-    ones: it gets the first records from its start on.
+    All listeners share the record objects. A listener whose subscription has just begun gets the first records at or
+    after its start, so for this listener further messages may be converted.
     """
     records = [_record(message) for message in messages[:MAX_DELIVERED]]
     for subscription in subscriptions:

@@ -20,10 +20,11 @@ from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
 
-NO_GROUP_ID: Final = "wrk-readers"
-"""The `group.id` of consumers that never join a group: librdkafka requires one.
+READERS_GROUP_ID: Final = "wrk-readers"
+"""The `group.id` of consumers that never join a group. librdkafka requires one all the same.
 
-Its prefix is one for which docs/external_kafka.md grants rights to Headwater's user on every cluster.
+It has the prefix `wrk-`, because docs/external_kafka.md tells operators to grant Headwater's user rights on the groups
+with this prefix on every cluster.
 """
 MAX_CONSUMERS: Final = 4
 """How many reads may run at once. A further read waits."""
@@ -49,7 +50,7 @@ class _PooledConsumer:
 
     def __init__(self, access: KafkaAccess) -> None:
         self.errors = ClientErrors(access)
-        settings = consumer_settings(access, self.errors, NO_GROUP_ID) | _SHORT_READ_SETTINGS
+        settings = consumer_settings(access, self.errors, READERS_GROUP_ID) | _SHORT_READ_SETTINGS
         self.client: Consumer = confluent_kafka.Consumer(settings)
 
 

@@ -19,7 +19,10 @@ log = structlog.get_logger(__name__)
 PRODUCER: Final = 0
 CONSUMER: Final = 1
 DESTROY_TIMEOUT_S: Final = 3.0
-"""How long to wait for the destruction of a client. librdkafka can hang in it after the client has lost its group."""
+"""How long to wait for the destruction of a client.
+
+librdkafka can hang in it after the member was fenced, or has lost its group coordinator.
+"""
 _ERROR_BYTES: Final = 512
 _CONF_OK: Final = 0
 _NO_CONSUMER_CLOSE: Final = 0x8
@@ -81,7 +84,6 @@ class LibrdkafkaClient:
             functions.rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, callback)
         if kind == CONSUMER:
             functions.rd_kafka_conf_set_rebalance_cb(conf, FFI.addressof(callbacks, "kafka_on_rebalance"))
-            functions.rd_kafka_conf_set_offset_commit_cb(conf, FFI.addressof(callbacks, "kafka_on_commit"))
         else:
             functions.rd_kafka_conf_set_dr_msg_cb(conf, FFI.addressof(callbacks, "kafka_on_delivery"))
         return conf
@@ -115,7 +117,7 @@ class LibrdkafkaClient:
         return KafkaError(code, decode_c_string(reason), True)
 
     def _handle_event(self, event: ClientEvent) -> None:
-        """Handle a rebalance or the result of a commit. The consumer overrides this method."""
+        """Handle a rebalance. The consumer overrides this method."""
 
     def _set_token(self, config: str) -> None:
         """Get a token for OAUTHBEARER and pass it to librdkafka.
@@ -202,8 +204,3 @@ class LibrdkafkaClient:
 def kafka_exception(code: int, text: str = "") -> KafkaException:
     """Return the exception for an error code of librdkafka."""
     return KafkaException(KafkaError(code, text or None))
-
-
-def to_milliseconds(timeout_s: float) -> int:
-    """Convert a timeout to milliseconds, as librdkafka takes it; a negative one becomes 0."""
-    return max(0, int(timeout_s * 1000))

@@ -1,4 +1,4 @@
-"""Admin clients of processes that run for long and may not use them for days."""
+"""Admin clients for long-running processes, which may leave the clients unused for days."""
 
 import threading
 import time

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import ClientSettings
-from headwater.brokers.librdkafka_client import PRODUCER, LibrdkafkaClient, to_milliseconds
+from headwater.brokers.librdkafka_client import PRODUCER, LibrdkafkaClient
 from headwater.model.access import KafkaAccess
 from headwater.native.bytes_column import BytesColumn
 from headwater.native.ffi import FFI, NULL, Column
@@ -23,6 +23,7 @@ from headwater.native.librdkafka import (
     PartitionList,
     PartitionOffset,
     decode_c_string,
+    to_milliseconds,
 )
 
 NO_CODEC_OVERRIDES: Final = MappingProxyType[str, str]({})
@@ -32,7 +33,7 @@ DEFAULT_MAX_QUEUED_RECORDS: Final = 100_000
 _PURGE_QUEUED, _PURGE_IN_FLIGHT = 1, 2
 
 
-class ConsumerGroupMetadata(NamedTuple):
+class TxnOffsetCommitData(NamedTuple):
     """The data with which a transaction commits offsets for a consumer group.
 
     Attributes:

@@ -38,20 +38,20 @@ class PubSubSubscriptions:
     def ensure(self, name: str, topic: str, start_at: str) -> None:
         """See base.Subscriptions."""
         path = self.path(name)
-        if self._is_started(path, topic):
+        if self._is_set_up(path, topic):
             return
         seek_time = self._seek_time(topic, start_at)
         if seek_time is None:
             self._create(path, topic, LABELS)
             return
         self._create(path, topic, {**LABELS, START_LABEL: "pending"})
-        started = {"subscription": {"name": path, "labels": LABELS}, "update_mask": {"paths": ["labels"]}}
+        label_removal = {"subscription": {"name": path, "labels": LABELS}, "update_mask": {"paths": ["labels"]}}
         with translated_errors(path):
             self._subscriber.seek(request={"subscription": path, "time": seek_time}, **call_options())
-            self._subscriber.update_subscription(request=started, **call_options())
+            self._subscriber.update_subscription(request=label_removal, **call_options())
 
-    def _is_started(self, path: str, topic: str) -> bool:
-        """Whether a subscription exists and is at its start or has been read.
+    def _is_set_up(self, path: str, topic: str) -> bool:
+        """Whether a subscription exists and its start position is set.
 
         Raises BrokerUnsuitable when it belongs to another topic.
         """
@@ -91,8 +91,8 @@ class PubSubSubscriptions:
         retention = self._topic_retention(topic)
         if not retention:
             raise BrokerUnsuitable(
-                f"The topic {topic} keeps no messages from before a subscription, so start_at can only be latest. "
-                "Turn message retention on for the topic, or change start_at, and deploy again."
+                f"The topic {topic} keeps no messages that are older than a new subscription, so start_at can only be "
+                "latest. Turn message retention on for the topic, or change start_at, and deploy again."
             )
         return _timestamp(_first_time(start_at, retention))
 
@@ -151,7 +151,7 @@ def _duration(span: timedelta) -> Duration:
 def _is_now(position: str) -> bool:
     """Whether a position is the present end of the messages.
 
-    It is for "latest", and for a time that is not in the past.
+    This is the case for "latest", and for a time that is not in the past.
     """
     return position == "latest" or (position != "earliest" and datetime.fromisoformat(position) >= datetime.now(UTC))
 

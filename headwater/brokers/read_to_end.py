@@ -32,8 +32,8 @@ POLL_S: Final = 0.1
 """How long a poll waits for MAX_RECORDS_PER_POLL records."""
 
 
-class TopicRecord(NamedTuple):
-    """A record of a topic."""
+class CommittedRecord(NamedTuple):
+    """A committed record, without its position."""
 
     topic: str
     key: bytes | None
@@ -51,21 +51,26 @@ def read_table(access: KafkaAccess, topic: str, stop: Event | None = None) -> di
 
 def read_since(
     access: KafkaAccess, topics: Sequence[str], since_ms: int, stop: Event | None = None
-) -> Iterator[TopicRecord]:
-    """Yield the committed records from the timestamp `since_ms` on, in order per partition.
+) -> Iterator[CommittedRecord]:
+    """Yield the committed records of topics from a time on, in order per partition.
 
-    Raises BrokerUnavailable, also when one of the topics does not exist, or when `stop` is set.
+    In each partition, reading begins at the first record with a timestamp at or after `since_ms`. Later records are
+    yielded whatever their timestamps are. Raises BrokerUnavailable, also when one of the topics does not exist, or when
+    `stop` is set.
     """
     return _read(access, topics, OffsetSpec.for_timestamp(max(0, since_ms)), stop)
 
 
-def _read(access: KafkaAccess, topics: Sequence[str], start: OffsetSpec, stop: Event | None) -> Iterator[TopicRecord]:
+def _read(
+    access: KafkaAccess, topics: Sequence[str], start: OffsetSpec, stop: Event | None
+) -> Iterator[CommittedRecord]:
     """Yield the committed records of topics from `start` on, up to the current ends."""
     errors = ClientErrors(access)
     with _consumer(access, errors) as consumer:
         admin = AdminClient(admin_settings(access, errors))
         partitions = [partition for topic in topics for partition in _partitions(consumer, topic)]
-        ends = _offsets(admin, partitions, LATEST)  # requested first, because later records need not be read
+        # The ends are requested first: records that are appended after this request need not be read.
+        ends = _offsets(admin, partitions, LATEST)
         starts = _offsets(admin, partitions, start)
         unread_ends = {key: ends[key] for key, first in starts.items() if 0 <= first < ends[key]}
         consumer.assign([TopicPartition(*key, starts[key]) for key in unread_ends])
@@ -153,5 +158,5 @@ def _partition_key(message: Message) -> TopicPartitionKey:
     return cast("str", message.topic()), cast("int", message.partition())
 
 
-def _record(message: Message) -> TopicRecord:
-    return TopicRecord(cast("str", message.topic()), message.key(), message.value())
+def _record(message: Message) -> CommittedRecord:
+    return CommittedRecord(cast("str", message.topic()), message.key(), message.value())

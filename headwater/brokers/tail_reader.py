@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 from headwater.model.topic_record import TopicRecord
 
 EndReason = Literal["broker_unavailable", "topic_removed"]
-"""Why a cluster stops delivering the records of a topic."""
+"""Why a TailReader stops delivering the records of a topic."""
 
 
 class TailListener(Protocol):
@@ -34,9 +34,9 @@ class TailReader(Protocol):
     """
 
     def subscribe(self, topic: str, listener: TailListener) -> None:
-        """Deliver to a listener the committed records of a topic.
+        """Deliver to a listener the new committed records of a topic.
 
-        These are all records that are appended after this call has returned.
+        No record that is appended after this call has returned is left out, unless `deliver` counts it as skipped.
         A listener has one subscription at most. The call blocks for some seconds at most. It raises TopicMissing when
         the topic does not exist, and BrokerUnavailable.
         """

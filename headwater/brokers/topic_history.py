@@ -35,7 +35,7 @@ class LogRecord(NamedTuple):
 
 
 def record_bytes(record: LogRecord) -> int:
-    """Return the size of a record: of its key, its value and its headers."""
+    """Return the size of a record: of its key, its value and the values of its headers."""
     headers = sum(len(value or b"") for value in record.headers.values())
     return len(record.value or b"") + len(record.key or b"") + headers
 
@@ -94,8 +94,8 @@ class TopicHistory(Protocol):
             topic: The topic.
             ranges: The range of each partition to read. An end must not be greater than the end that `ranges` returned
                 for the partition: the read would wait for records that do not exist.
-            max_bytes: How many bytes the records of a partition may have. Of more, the newest are returned, at
-                least one.
+            max_bytes: How many bytes the records of a partition may have together. If they have more, only the newest
+                records that fit are returned, at least one.
             timeout_s: How long the call may take.
             with_values: Whether the records have their values. Otherwise all values are None, and have no bytes.
             with_headers: Whether the records have their headers, which take time to read.

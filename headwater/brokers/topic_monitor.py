@@ -167,20 +167,23 @@ class TopicMonitor:
             self._unreachable_since, self._reachable_since = self._unreachable_since or requested_at, None
 
     def unreachable_for_s(self) -> float:
-        """Return for how long the cluster has not answered.
+        """Return for how long the cluster has not answered; 0 while it answers.
 
-        The result is 0 when the cluster has answered the last request. A request without a response counts from
-        POLL_INTERVAL_S after it was sent.
+        In an outage that `poll` has recorded, the time counts from when the first request without an answer was sent.
+        Otherwise, if the current request is pending or has ended without an answer, the time counts from
+        POLL_INTERVAL_S after this request was sent.
         """
         now = self._clock()
         if self._unreachable_since is not None:
             return now - self._unreachable_since
-        return max(0.0, now - self._requested_at - POLL_INTERVAL_S) if not self._request.done() else 0.0
+        is_answered = self._request.done() and not _is_unreachable(self._request.exception())
+        return 0.0 if is_answered else max(0.0, now - self._requested_at - POLL_INTERVAL_S)
 
     def reachable_for_s(self) -> float:
-        """Return for how long the cluster has answered every request.
+        """Return for how long the cluster has answered every request that `poll` has recorded.
 
-        The result is 0 when the cluster has not answered the last request.
+        The result is 0 when the last recorded request has no answer. A pending request does not change the result, so
+        `unreachable_for_s` may be positive at the same time.
         """
         return 0.0 if self._reachable_since is None else self._clock() - self._reachable_since
 

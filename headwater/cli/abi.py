@@ -33,11 +33,11 @@ def import_(
 
     A running ingest uses them after a restart.
     """
-    from headwater.app.abis import import_abis, shipped_names
+    from headwater.app.abis import events_with_shipped_names, import_abis
 
     result = import_abis(settings, files, address, override_shipped=override_shipped)
     print(f"{result.new} new events; {result.total} imported in all")
-    for event in shipped_names(settings):
+    for event in events_with_shipped_names(settings):
         print(
             f"{event} ships with Headwater and keeps its parameter names; use --override-shipped to use the imported "
             "names instead"

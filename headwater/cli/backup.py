@@ -1,6 +1,7 @@
 """`headwater backup` and `restore`: save the state of an installation in one file.
 
-The file contains the database, the secret key and the data of Valkey.
+The file contains the database, the secret key, the API key of the owner `local`, the imported tokens and ABIs, and the
+data of Valkey.
 """
 
 from pathlib import Path

@@ -10,7 +10,7 @@ from typing import Final
 SERVER_PRICES_COMMANDS: Final = ("worker", "enable", "import")
 """The commands of the group `prices` that this package has; the other ones are in the client."""
 SERVER: Final = "server"
-"""A group with all commands of this package: `headwater server keys list` is `headwater keys list`."""
+"""A group with all commands of `application.app`: `headwater server keys list` is `headwater keys list`."""
 
 HELP_TEXTS: Final[Mapping[str, str]] = {
     "up": "Start everything on this machine.",
@@ -32,7 +32,7 @@ NAMES: Final = frozenset(
 
 
 class ServerCommands:
-    """The plugin of the entry point group `headwater.commands`."""
+    """Adds the server's commands to `headwater`, by the entry point group `headwater.commands`."""
 
     help_texts = HELP_TEXTS
 

@@ -65,8 +65,9 @@ def evm(
     zerolag: Annotated[
         bool,
         typer.Option(
-            help="Also write the zerolag streams (records before finality) that the file of --stream-bindings does not "
-            "name. The zerolag streams in this file are always written."
+            help="Write the zerolag streams (records before finality) of all entities. Without it, only the zerolag "
+            "streams are written that the file of --stream-bindings binds to topics of Headwater's own Kafka. With "
+            "--to-block, none are written."
         ),
     ] = False,
     from_block: Annotated[

@@ -30,7 +30,7 @@ _MECHANISMS = ("kafka_sasl_mechanism", "kafka_reader_sasl_mechanism")
 _FLAG_TYPES: dict[object, type] = {SecretStr: str, Path | None: Path} | {
     Settings.model_fields[name].annotation: str for name in _MECHANISMS
 }
-"""The types of flags whose setting has another type.
+"""The type of the flag, by the type of its setting, where the two differ.
 
 The flag of a SASL mechanism is a string instead of a choice, because for Kerberos (GSSAPI) Settings has a better
 message than typer.

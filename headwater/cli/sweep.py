@@ -39,7 +39,7 @@ def sweep(
         unknown_resources.require_listed(ids or [])
         names = unknown_resources.names
         if not names:
-            print("The broker has no resources that this database does not record.")
+            print("Kafka and Pub/Sub have no resources that this database does not record.")
             return
         _print_table(names, unknown_resources.active_deployments)
         if not confirm:
@@ -75,4 +75,7 @@ def _print_table(unknown: "ResourceNames", active_deployments: frozenset[str]) -
             note = "its workers run" if deployment_id in active_deployments else ""
             table.add_row(kind, Text(name), deployment_id, "", note)
     wide_console().print(table)
-    print("Workers that read Pub/Sub, or a Kafka cluster that is not in the stream bindings, may run without a note.")
+    print(
+        "The column `note` does not show workers that read Pub/Sub, or a Kafka cluster that is not in the stream "
+        "bindings: they may run too."
+    )

@@ -14,7 +14,7 @@ from headwater.model.worker_spec import WorkerSet
 class PrepareRevision:
     """Create topics, users and ACLs, and set the start offsets.
 
-    The offsets are set when no worker reads the source yet.
+    The offsets are set only when no running revision reads the same source.
     """
 
     target: DeployedRevision
@@ -55,7 +55,7 @@ class SavePositions:
 
 @dataclass(frozen=True, slots=True)
 class RewindPositions:
-    """Move the positions of a revision's source as the pending rewind requests.
+    """Move the positions in a revision's source to the target of the pending rewind.
 
     The moved positions and the result are stored with this observed state. This action ends the reconciliation.
     """
@@ -69,8 +69,8 @@ class RestorePositions:
     """Commit the stored positions, and remove them with this observed state.
 
     When retention has deleted records at a position, nothing is committed: the position is moved to the first record
-    and stored with its gap, and the next reconciliation commits it. No worker may start before the positions are
-    removed. This action ends the reconciliation.
+    and stored with its gap, and the next reconciliation commits it. No worker may start before the stored positions are
+    removed from the database. This action ends the reconciliation.
     """
 
     target: DeployedRevision
@@ -122,7 +122,7 @@ class RemovePrevious:
 class RemoveAll:
     """Remove the subscriptions, then the ACLs, users and topics, then the metrics.
 
-    This action is only planned when no worker runs.
+    No worker runs: StopWorkers with `must_have_ended` precedes this action in its plan.
     """
 
 

@@ -27,7 +27,7 @@ from headwater.stores.protocols.deployments import DeploymentStore
 log = structlog.get_logger(__name__)
 
 CAPACITY_VALID_FOR = timedelta(hours=1)
-"""How long the measured capacity of a worker keeps the number of workers from being lowered."""
+"""How long a measured capacity limits how far the number of workers is lowered (CAPACITY_SHARE)."""
 PARTITION_COUNT_READ_EVERY_S = 60.0
 
 
@@ -76,7 +76,7 @@ class Autoscaler:
             try:
                 scaling = self._choose(deployment, lags.get(deployment.id), snapshots)
             except (BrokerUnavailable, DeployFailed) as error:
-                log.warning("the number of workers stays", deployment=deployment.id, reason=error.detail)
+                log.warning("the number of workers is not changed", deployment=deployment.id, reason=error.detail)
                 continue
             if scaling is not None:
                 changed[deployment.id] = scaling
@@ -116,7 +116,7 @@ class Autoscaler:
             try:
                 read = self.sources.lag(access, ids)
             except BrokerUnavailable as error:
-                log.warning("the numbers of workers stay, because the lag is not known", reason=error.detail)
+                log.warning("the numbers of workers are not changed, because the lag is not known", reason=error.detail)
             else:
                 lags |= {ids[group]: lag for group, lag in read.items()}
         return lags

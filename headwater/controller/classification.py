@@ -27,7 +27,8 @@ class ClassifiedResources:
 
     Attributes:
         removable: Resources that the database records as ended.
-        unknown: Resources that the database does not record. An operator must confirm their removal.
+        unknown: Resources that the database does not record, and topics of ended deployments that an unknown deployment
+            may use. An operator must confirm their removal.
     """
 
     removable: ResourceNames = field(default_factory=ResourceNames)

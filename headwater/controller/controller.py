@@ -20,7 +20,7 @@ from headwater.controller.autoscaler import Autoscaler, is_elastic
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
-from headwater.controller.redrives import Redrives
+from headwater.controller.redrives import RedriveRunner
 from headwater.controller.sweeper import Sweeper
 from headwater.controller.topic_comparison import TopicComparison
 from headwater.controller.worker_readiness import with_not_ready_since
@@ -133,7 +133,7 @@ class Controller:
         reconciler: Reconciler,
         sweeper: Sweeper,
         purger: Purger,
-        redrives: Redrives,
+        redrives: RedriveRunner,
         autoscaler: Autoscaler,
         topic_comparison: TopicComparison,
         clock: Callable[[], float],
@@ -185,7 +185,7 @@ class Controller:
                 backoff.reset()
                 self.reconcile_loop.on_success()
             except LeaseLost:
-                log.error("another controller holds the lease; this controller and its workers stop")
+                log.error("another controller holds the lease; this controller stops, with its child processes")
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_delay_s())
@@ -314,7 +314,7 @@ class Controller:
             if changed := ended.result():
                 self._reload(changed)
         elif isinstance(error, Unavailable):
-            log.warning("the numbers of workers stay", reason=error.detail)
+            log.warning("the numbers of workers are not changed", reason=error.detail)
         else:
             self.scaling_loop.on_error(error)
 
@@ -406,7 +406,7 @@ class Controller:
             except LeaseLost:
                 raise
             except Unavailable as error:
-                log.warning("deleted configurations wait", reason=error.detail)
+                log.warning("the removal of deleted configurations waits", reason=error.detail)
             except Exception as error:  # noqa: BLE001  # a failed removal must not block deployments
                 self.purge_loop.on_error(error)
         if flows and self._purging is None:

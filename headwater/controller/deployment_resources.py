@@ -77,7 +77,6 @@ def resources(
         topics=specs,
         users=(User(reader, deployment.reader_password), User(worker, deployment.worker_password)),
         acls=tuple(acls),
-        group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
@@ -107,7 +106,10 @@ def _source_acls(worker: str, binding: Binding) -> list[Acl]:
 
 
 def redrive_acls(deployment: Deployment) -> list[Acl]:
-    """Return the ACLs with which workers redrive dead letters."""
+    """Return the ACLs with which workers redrive dead letters.
+
+    The first one is for all consumer groups of the workers, also for those that read the source.
+    """
     worker = worker_user(deployment.id)
     return [
         Acl(worker, "group", f"{worker}.", ("READ",), prefixed=True),
@@ -118,11 +120,12 @@ def redrive_acls(deployment: Deployment) -> list[Acl]:
 def reader_resources(deployment: Deployment) -> DeploymentResources:
     """Return the readers' user with its ACLs.
 
-    A rotation of the password changes only the user's password.
+    To ensure these resources rotates the password. The ACLs exist then; they say which topics the check of the login
+    must see.
     """
     user = User(reader_user(deployment.id), deployment.reader_password)
     acls = _reader_acls(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))
-    return DeploymentResources((), (user,), tuple(acls), ())
+    return DeploymentResources((), (user,), tuple(acls))
 
 
 def _reader_acls(deployment: Deployment, topics: Sequence[str]) -> list[Acl]:
@@ -145,7 +148,6 @@ def all_resources(deployment: Deployment) -> DeploymentResources:
         topics=tuple(TopicSpec(topic, 1) for topic in sorted(topics)),
         users=(User(reader, ""), User(worker, "")),
         acls=(),
-        group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
@@ -213,7 +215,7 @@ def worker_set(
         entity=revision.config.source.entity,
         source=_source_access(binding, group),
         event_time_field=event_time_field(revision.config.source.chain, revision.config.source.entity),
-        slots=parallelism if isinstance(parallelism, int) else parallelism.max,
+        max_slots=parallelism if isinstance(parallelism, int) else parallelism.max,
         jit=settings.jit,
         delivery=revision.config.delivery,
     )
@@ -231,7 +233,7 @@ def redrive_worker_set(deployment: Deployment, pipeline: WorkerSpec, redrive: Re
         "source_group": redrive_group(deployment.id, redrive.number),
         "source": None,
         "event_time_field": None,
-        "slots": 1,
+        "max_slots": 1,
         "redrive": redrive,
     }
     spec = pipeline.model_copy(update=changes)

@@ -18,7 +18,7 @@ from headwater.model.access import KafkaAccess, PubSubAccess
 from headwater.model.binding import Binding, Bindings, KafkaTopic, PubSubSubscription, PubSubTopic
 from headwater.model.deployment import DeployedRevision, Deployment, Phase, worker_group
 from headwater.model.flow import Source
-from headwater.model.stream import STREAM_PARTITIONS
+from headwater.model.stream import STREAM_PARTITIONS, stream_name
 
 log = structlog.get_logger(__name__)
 
@@ -48,9 +48,9 @@ class Sources:
         """
         binding = self.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
         if binding is None:
+            name = stream_name(source.chain, source.entity, zerolag=source.is_zerolag)
             raise DeployFailed(
-                f"The stream {source.chain}.{source.entity} is not bound to a topic. Bind it in the file of "
-                "HEADWATER_STREAM_BINDINGS."
+                f"The stream {name} is not bound to a topic. Bind it in the file of HEADWATER_STREAM_BINDINGS."
             )
         return binding
 
@@ -140,8 +140,8 @@ class Sources:
     def seek(self, deployment: Deployment, target: DeployedRevision, position: str) -> None:
         """Move the Pub/Sub subscription of a revision to "earliest", "latest" or an RFC 3339 time.
 
-        Raises DeployFailed when messages from before the position are not kept, and when another deployment reads the
-        subscription: it would lose its messages.
+        Raises DeployFailed when the position is in the past and acknowledged messages are not kept, and when another
+        deployment reads the subscription: it would lose its messages.
         """
         binding = self.binding(target.config.source)
         match binding:

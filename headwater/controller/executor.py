@@ -152,7 +152,7 @@ class Executor:
                     )
 
     def _sync_topics(self, deployment: Deployment, target: DeployedRevision, sync: TopicSync) -> None:
-        with suppress(DeployFailed, BrokerUnavailable):  # the states of the workers show these errors
+        with suppress(DeployFailed, BrokerUnavailable):  # the next comparison of topics requests the sync again
             if sync is TopicSync.PARTITIONS_AND_SETTINGS:
                 needed = self._resources(deployment, target)
                 counts = self.own_cluster.partition_counts([topic.name for topic in needed.topics])

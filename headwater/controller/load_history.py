@@ -58,6 +58,8 @@ class LoadHistory:
     def add(self, now: float, lag: int | None, heartbeats: Mapping[str, Heartbeat]) -> Sequence[LoadSample]:
         """Add a sample, and return all samples.
 
+        Within SETTLE_S seconds of a change of the workers, no sample is added and the result is empty.
+
         Args:
             now: The present time, in monotonic seconds.
             lag: The lag of the consumer group; None for a source without offsets.

@@ -18,10 +18,10 @@ from headwater.model.access import KafkaAccess
 from headwater.model.deployment import ObservedWorker
 from headwater.model.metric import (
     COUNT_TYPES,
-    TIME_TYPES,
+    DURATION_TYPES,
     TRANSFORM_COUNT_TYPES,
     CountType,
-    TimeType,
+    DurationType,
     TransformCountType,
     bin_value,
     upper_bound,
@@ -51,10 +51,10 @@ _TRANSFORM_COUNTS: dict[TransformCountType, str] = {
     "dropped": "Records that a transform received, without an output and without an error.",
     "errors": "Records that a transform could not process.",
 }
-_TIMES: dict[TimeType, str] = {
+_TIMES: dict[DurationType, str] = {
     "total_latency": "From the source record's timestamp to the sink's acknowledgement.",
     "processing_latency": "From the read of a record until it was handed to the producer.",
-    "data_age": "Delivery time minus the record's event time, of a sample.",
+    "data_age": "Delivery time minus the record's event time, for a sample of the records.",
     "lookup_latency": "From a lookup request to Valkey or Redis to the reply.",
 }
 
@@ -92,7 +92,7 @@ class PipelineCollector(Collector):
             log.warning("the metrics of pipelines can't be read", reason=error.detail)
             return
         yield from (_counter(name, snapshots) for name in COUNT_TYPES)
-        yield from (_histogram(name, snapshots) for name in TIME_TYPES)
+        yield from (_histogram(name, snapshots) for name in DURATION_TYPES)
         yield from (_transform_counter(name, snapshots) for name in TRANSFORM_COUNT_TYPES)
         yield _transform_times(snapshots)
         yield _ready(snapshots)
@@ -101,7 +101,7 @@ class PipelineCollector(Collector):
         yield self._lags(snapshots)
         yield GaugeMetricFamily(
             "headwater_unknown_deployments",
-            "Deployments with resources in Kafka that the database does not record (see `headwater sweep`).",
+            "Deployments with resources that the database does not record (see `headwater sweep`).",
             len(self._unknown_deployments()),
         )
 
@@ -187,7 +187,7 @@ def _worker_states(workers: Iterable[tuple[WorkerSnapshot, ObservedWorker | None
     )
     crash_looping = GaugeMetricFamily(
         f"{PREFIX}worker_crash_looping",
-        "1 while the worker waits before its next start, after it died twice in a row.",
+        "1 while the worker waits for its next start after repeated deaths, or many records crash the scripts.",
         labels=WORKER_LABELS,
     )
     oom_killed = GaugeMetricFamily(
@@ -215,7 +215,7 @@ def _redriven(snapshots: Iterable[WorkerSnapshot]) -> Metric:
     return family
 
 
-def _histogram(name: TimeType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
+def _histogram(name: DurationType, snapshots: Sequence[WorkerSnapshot]) -> Metric:
     family = HistogramMetricFamily(f"{PREFIX}{name}_seconds", _TIMES[name], labels=WORKER_LABELS)
     for labels, heartbeat in _heartbeats(snapshots):
         bins = heartbeat.times.get(name, {})

@@ -2,8 +2,9 @@
 
 The plan is level-triggered: the same state gives the same actions, whatever happened before.
 
-A rollout is a deploy whose revision is not stable yet (`Condition.ROLLING_OUT`). It is first reconciled, which means
-that the workers are ready, and then on probation.
+A rollout is a deploy whose revision is not stable yet (`Condition.ROLLING_OUT`). When its workers are ready, the
+generation is recorded as reconciled, and the revision is on probation. A generation is reconciled when the controller
+has finished with it, successfully or not.
 
 Deploy: topics, users and ACLs → start offsets → worker set → ready → stable → resources of previous
 revisions removed.
@@ -13,8 +14,9 @@ Rewind: workers ended → positions moved → recorded → stored positions comm
 Teardown: workers ended → subscriptions → ACLs → users → topics → recorded. The sweeper removes the consumer
 groups when they are empty.
 
-A revision whose workers do not become ready, or die on probation, is rolled back to the stable revision. The workers of
-the stable revision keep running until the new workers are prepared to take over (see orchestrators/base.py).
+A revision whose workers do not become ready, or die on probation, is rolled back to the fallback: the last stable
+revision (see Deployment.rollback_revision). The workers of the fallback keep running until the new workers are prepared
+to take over (see orchestrators/base.py).
 
 While positions are stored, no worker may run: the committed offsets may be missing, or not moved yet. So stored
 positions are committed, and their removal is recorded, before the first worker starts. An interrupted resume repeats
@@ -52,7 +54,7 @@ from headwater.model.deployment import (
 from headwater.model.worker_spec import WorkerSet
 
 READY_WITHIN_S = 50.0
-"""The rollout fails when its only worker is not ready after this time."""
+"""How long the first worker of a rollout may take to become ready, before the rollout fails."""
 READY_PER_WORKER_S = 3.0
 """How much longer each further worker may take: they may all start on one machine, a few at once."""
 STABLE_AFTER_S = 30.0
@@ -60,7 +62,7 @@ STABLE_AFTER_S = 30.0
 ON_PROBATION_REASON = (
     f"All workers are ready. The revision is stable when they have been ready for {STABLE_AFTER_S:.0f} s."
 )
-MAX_DEATHS_IN_ROLLOUT = 3
+MAX_DEATHS_BEFORE_READY = 3
 """A rollout fails when its workers have died this many times before they are ready."""
 MAX_DEATHS_ON_PROBATION = 2
 """A rollout fails when its workers have died this many times on probation."""
@@ -133,7 +135,8 @@ class ObservedState:
         workers: The workers that are members of the consumer group.
         successors: The workers that are being prepared to take over.
         progress: What this process remembers about the workers; None when it has not started them.
-        has_ensured_workers: Whether EnsureWorkers has already been carried out in this reconciliation.
+        is_second_plan: Whether a plan of this reconciliation has already been carried out. The second one evaluates the
+            workers, and starts none.
         due_sync: What the last comparison of all topics has found to do for this deployment, if anything.
     """
 
@@ -142,7 +145,7 @@ class ObservedState:
     workers: Sequence[ObservedWorker] = ()
     successors: Sequence[ObservedWorker] = ()
     progress: WorkerProgress | None = None
-    has_ensured_workers: bool = False
+    is_second_plan: bool = False
     due_sync: TopicSync | None = None
 
 
@@ -175,7 +178,7 @@ def plan(desired: DesiredState, observed: ObservedState) -> Plan:
     progress = _current_progress(desired, observed)
     if progress is None:
         return _start_workers(desired, desired.target.worker_set, observed)
-    if not observed.has_ensured_workers and not _runs(desired.target.worker_set, observed):
+    if not observed.is_second_plan and not _runs(desired.target.worker_set, observed):
         return Plan((EnsureWorkers(desired.target.worker_set, is_repeated=True),), progress)
     return _evaluate_workers(desired, desired.target.worker_set, progress, observed)
 
@@ -211,9 +214,9 @@ def _has_pending_rewind(deployment: Deployment) -> bool:
 
 
 def roll_back_or_fail(desired: DesiredState, reason: str) -> Plan:
-    """Roll back to the stable revision, or stop the workers when no stable revision can run.
+    """Roll back to the fallback, or stop the workers when there is none that can run.
 
-    No revision can run while positions are stored: the stable revision would start at other offsets than these.
+    No revision can run while positions are stored: the fallback would start at other offsets than these.
     """
     deployment, fallback = desired.deployment, desired.fallback
     if fallback is not None and not is_rolled_back(deployment) and not _waits_for_positions(deployment, fallback):
@@ -240,8 +243,8 @@ def is_rolled_back(deployment: Deployment) -> bool:
 
 def fallback_of(deployment: Deployment) -> DeployedRevision | None:
     """Return the revision to roll back to."""
-    stable = deployment.revision(deployment.rollback_revision)
-    return None if stable is None or stable.number == deployment.desired_revision else stable
+    fallback = deployment.revision(deployment.rollback_revision)
+    return None if fallback is None or fallback.number == deployment.desired_revision else fallback
 
 
 def target_of(deployment: Deployment) -> DeployedRevision:
@@ -390,7 +393,7 @@ def _crash_reason(desired: DesiredState, progress: WorkerProgress, workers: Sequ
     if _is_on_probation(desired.deployment):
         when, limit = f"within {STABLE_AFTER_S:.0f} s of being ready", MAX_DEATHS_ON_PROBATION
     else:
-        when, limit = "before they are ready", MAX_DEATHS_IN_ROLLOUT
+        when, limit = "before they are ready", MAX_DEATHS_BEFORE_READY
     if _deaths(workers) - (progress.startup_deaths or 0) < limit:
         return ""
     return f"The workers of revision {progress.revision} keep exiting {when}. {_reasons(workers)}"
@@ -416,7 +419,7 @@ def reconciled_observation(
     """Return the observed state to store when the deployment's generation is reconciled.
 
     Args:
-        revision: The revision that runs; None when it is still the stored one.
+        revision: The revision that runs; None keeps the stored observed_revision.
     """
     return Observation(
         deployment.id,

@@ -28,7 +28,7 @@ from headwater.orchestrators.base import Orchestrator
 log = structlog.get_logger(__name__)
 
 MAX_PLANS = 2
-"""A plan that starts workers is followed by a second plan, which evaluates the states of these workers."""
+"""A plan that stores no observation is followed by a second plan, for example to evaluate workers that were started."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Reconciler:
 
         The check is cheap and sends no request to Kafka.
         """
-        planned = self._plan(self._desired_state(deployment), has_ensured_workers=False)
+        planned = self._plan(self._desired_state(deployment), is_second_plan=False)
         if planned.actions:
             return False
         self._progress[deployment.id] = planned.progress
@@ -68,7 +68,7 @@ class Reconciler:
         desired = self._desired_state(deployment)
         try:
             for step in range(MAX_PLANS):
-                planned = self._plan(desired, has_ensured_workers=step > 0)
+                planned = self._plan(desired, is_second_plan=step > 0)
                 observation = self._run(deployment, planned)
                 if observation is not None or not planned.actions:
                     return observation
@@ -87,14 +87,14 @@ class Reconciler:
         self._desired.pop(deployment_id, None)
         self.executor.traces.discard(deployment_id)
 
-    def _plan(self, desired: DesiredState, *, has_ensured_workers: bool) -> Plan:
+    def _plan(self, desired: DesiredState, *, is_second_plan: bool) -> Plan:
         deployment_id = desired.deployment.id
         observed = ObservedState(
             self.clock(),
             workers=self.orchestrator.status(deployment_id),
             successors=self.orchestrator.successors(deployment_id),
             progress=self._progress.get(deployment_id),
-            has_ensured_workers=has_ensured_workers,
+            is_second_plan=is_second_plan,
             due_sync=self._due_syncs.get(deployment_id),
         )
         workers, traces = desired.target.worker_set, self.executor.traces
@@ -108,7 +108,7 @@ class Reconciler:
         """
         observation = self.executor.run(deployment, planned.actions)
         if observation is not None:
-            self.executor.traces.end(observation)
+            self.executor.traces.record_observation(observation)
         self._progress[deployment.id] = planned.progress
         if any(isinstance(action, SyncTopics) for action in planned.actions):
             self._due_syncs.pop(deployment.id, None)

@@ -49,7 +49,7 @@ from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStor
 log = structlog.get_logger(__name__)
 
 THROTTLED_ABOVE_LAG = 1_000
-"""A redrive is throttled while the pipeline has more unread records than this, so that it does not slow it down."""
+"""A redrive is throttled while the lag of its pipeline exceeds this, so that the pipeline is not slowed down."""
 LAG_CHECK_EVERY_S = 2.0
 MAX_WORKERS = 8
 """How many redrives run at once. The others wait, and the redrive that was requested first runs first."""
@@ -98,7 +98,7 @@ def plan_redrives(
 
 
 @dataclass(slots=True, kw_only=True)
-class Redrives:
+class RedriveRunner:
     """Runs the redrives of all deployments. Used by one thread at a time.
 
     Attributes:
@@ -207,7 +207,7 @@ class Redrives:
         thread, and the worker of a redrive must not start afterwards.
         """
         if redrive.id not in self._prepared:
-            self.own_cluster.ensure(DeploymentResources((), (), tuple(redrive_acls(deployment)), ()))
+            self.own_cluster.ensure(DeploymentResources((), (), tuple(redrive_acls(deployment))))
             group = redrive_group(deployment.id, redrive.number)
             self.own_cluster.commit_start_offsets(group, dead_letter_topic(deployment.config_id), "earliest")
             self._prepared.add(redrive.id)

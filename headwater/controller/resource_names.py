@@ -91,7 +91,7 @@ class ResourceNames:
 
 @dataclass(frozen=True, slots=True)
 class ExistingResources:
-    """All resources with names of Headwater's form that currently exist.
+    """All resources that currently exist, also of other programs.
 
     Attributes:
         inventory: The resources on the installation's own Kafka cluster.
@@ -108,7 +108,7 @@ class ExistingResources:
 
     @property
     def names(self) -> ResourceNames:
-        """The names of all resources, by kind."""
+        """The names of the resources whose names have Headwater's form, by kind."""
         return ResourceNames(
             topics=frozenset(filter(config_id_of, self.inventory.topics)),
             users=frozenset(filter(deployment_id_of, self.inventory.users | self.inventory.users_with_acls)),

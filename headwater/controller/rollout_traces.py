@@ -21,7 +21,8 @@ class _Rollout:
     Attributes:
         root: The root span of the trace, which is exported at the end.
         ready: The names and start times of the workers that have been ready.
-        old_until_ns: When the workers were last seen to be all of the previous revision; None when they never were.
+        old_until_ns: When all workers were last seen with another spec than the target, which is the start of the
+            hand-over; None when they have not been seen so, and after the hand-over.
         ready_ns: When the workers of the revision were ready; None until then.
         has_ended: Whether the root span was exported.
     """
@@ -97,8 +98,8 @@ class RolloutTraces:
         finally:
             self._record(rollout, name, start_ns, error=error)
 
-    def end(self, observation: Observation) -> None:
-        """Record the outcome of a rollout, if the observed state is one."""
+    def record_observation(self, observation: Observation) -> None:
+        """Record that a rollout has become ready or has ended, if the observed state says so."""
         rollout = self._rollouts.get(observation.deployment_id)
         if rollout is None or observation.observed_generation < rollout.deployment.generation:
             return

@@ -1,7 +1,8 @@
 """Decides how many workers a pipeline needs for its load, by pure functions.
 
-The number is raised quickly, as soon as the workers fall behind or are nearly busy, and lowered slowly, when fewer
-workers had enough room for a minute. Three rules keep it from changing back and forth under a steady load:
+The number is raised quickly, as soon as the workers fall behind or are busy for most of their time. It is lowered
+slowly, when fewer workers would have sufficed for the last minute. Three rules keep it from changing back and forth
+under a steady load:
 
 - It is lowered only when the remaining workers would be busy for less than BUSY_AFTER_LOWERING, which is far below
   BUSY_BEFORE_RAISING.

@@ -44,9 +44,10 @@ class SourcePositions:
     def read(self, deployment: Deployment) -> StoredPositions:
         """Return the positions to store, of all consumer groups of a deployment.
 
-        Stored positions keep their offsets, and the next resume must restore all of them: `is_restore_deferred` becomes
-        False. For all other groups, the committed offsets are returned. A group whose cluster is unavailable is left
-        out when its source is not read. Raises BrokerUnavailable.
+        A group that already has stored positions keeps them, and the next resume must restore them
+        (`is_restore_deferred` becomes False). For every other group, the committed offsets are read from Kafka. A group
+        whose cluster is unavailable is left out, unless the desired or the effective revision reads with this group:
+        then BrokerUnavailable is raised.
         """
         stored = deployment.positions.groups
         groups = {epoch: group.model_copy(update={"is_restore_deferred": False}) for epoch, group in stored.items()}
@@ -69,7 +70,10 @@ class SourcePositions:
         return StoredPositions(groups=groups)
 
     def _topics(self, deployment: Deployment) -> Iterator[tuple[int, KafkaTopic]]:
-        """Yield the source epochs of a deployment, each with the topic that its group reads."""
+        """Yield each source epoch of a deployment, with the topic that its group reads.
+
+        A change of the source increments the epoch, which is a part of the group's name (Deployment.source_epoch).
+        """
         sources = {revision.source_epoch: revision.config.source for revision in reversed(deployment.revisions)}
         for epoch, source in sources.items():
             binding = self.sources.bindings.find(source.chain, source.entity, zerolag=source.is_zerolag)
@@ -193,10 +197,11 @@ class SourcePositions:
         return None
 
     def _newest_positions(self, group: str, binding: KafkaTopic, stored: GroupPositions) -> Mapping[int, int]:
-        """Return the stored positions, or a committed offset that is greater.
+        """Return for each partition the greater of the stored position and the committed offset.
 
-        A committed offset is greater when the database is a backup from a pause that has ended, or when a worker of
-        another controller has committed after the pause. A position that was rewound is never replaced.
+        A committed offset is greater when the database was restored from a backup that was made during an earlier
+        pause, or when a worker of another controller has committed after the pause. A position that was rewound is
+        never replaced.
         """
         committed = self.sources.cluster(binding).committed_offsets(group, binding.topic)
         if committed is None or committed.topic_id != stored.topic_id:

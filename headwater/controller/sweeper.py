@@ -7,8 +7,8 @@ Consumer groups on other clusters, Pub/Sub subscriptions and workers are treated
 decides which resources are removed, and which are only reported for `headwater sweep`.
 
 Revisions: the newest revisions of a configuration are kept, and all revisions that a deployment runs or may roll back
-to. The others are removed. A filter of an earlier revision, which is neither in the newest revision nor in one of a
-deployment, is recorded as removed, and its values are kept for some time.
+to. The others are removed. A filter of an earlier revision that is neither in the newest revision nor in a revision of
+a deployment is recorded as removed, and its values are kept for some time.
 
 Datasets: creating a dataset writes its row and its name; deleting the dataset removes its name, its values and its row.
 A process that is killed in between leaves a row that is not live.
@@ -55,12 +55,14 @@ class Sweeper:
     """Removes leftover data and resources. The leading controller calls `sweep` periodically.
 
     Attributes:
-        unknown: The resources that the database does not record, as the last sweep found them.
+        unknown: The resources whose removal an operator must confirm, as the last sweep found them. See
+            ClassifiedResources.
 
     Args:
         dataset_names: The names of datasets that scripts look up.
         pending_sets: The sets that belong to a save in progress.
-        require_lease: Raises LeaseLost unless this controller leads; called directly before each removal.
+        require_lease: Raises LeaseLost unless this controller leads; called before each step, and directly before each
+            removal from Kafka or Pub/Sub.
         now: Returns the current time in UTC.
         revisions_kept: How many newest revisions of each configuration are kept.
         remove_expired: Further steps, which remove expired data.
@@ -157,9 +159,9 @@ class Sweeper:
         """Store the unknown resources in `unknown`, and log them when they have changed."""
         if unknown and unknown != self.unknown:
             log.warning(
-                "Kafka has resources of deployments that this database does not record; they are kept. Either "
-                "the database is a restored backup or the cluster is shared. List them with `headwater sweep`, which "
-                "also removes those that you confirm",
+                "there are resources of deployments that this database does not record; they are kept. Either "
+                "the database is a restored backup or another installation shares Kafka, Pub/Sub or the place where "
+                "workers run. List them with `headwater sweep`, which also removes those that you confirm",
                 deployments=sorted(unknown.deployment_ids),
                 configurations=sorted(unknown.config_ids),
             )
@@ -173,7 +175,7 @@ class Sweeper:
             log.warning("users of ended deployments are removed", users=sorted(removable.users))
             self._require_lease()
             self._own_cluster.remove_all(
-                DeploymentResources((), tuple(User(name, "") for name in sorted(removable.users)), (), ())
+                DeploymentResources((), tuple(User(name, "") for name in sorted(removable.users)), ())
             )
         prefixes = [f"{kind}-{ended}." for ended in sorted(removable.deployment_ids) for kind in ("dep", "wrk")]
         if removable.groups:
@@ -192,7 +194,7 @@ class Sweeper:
                 if self._deployments.undeployed_among([config_id]):
                     log.warning("a topic of an ended deployment is removed", topic=topic)
                     self._require_lease()
-                    self._own_cluster.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
+                    self._own_cluster.remove_all(DeploymentResources((TopicSpec(topic, 1),), (), ()))
         self._removable_in_last_sweep = topics
 
     def sweep_revisions(self) -> None:

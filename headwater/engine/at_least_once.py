@@ -63,9 +63,10 @@ class AtLeastOnce:
         return self._producer.flush(timeout_s)
 
     def commit(self, positions: Positions) -> None:
-        """Forget the rejected records that were produced again since the last commit.
+        """Forget the rejected records whose batches were produced again since the last commit.
 
-        Their source records are before these positions, which the worker commits to the source.
+        The source records of these batches are before these positions, which the worker commits to the source. If no
+        suspect is left, a producer that sends one record per batch is replaced by a normal one.
         """
         if positions:
             self._rejected.on_committed()

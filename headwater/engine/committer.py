@@ -28,7 +28,7 @@ class Committer:
         delivery: Commits the records.
         offsets: Has the positions that are to be committed.
         metrics: Is called before and after each commit.
-        on_committed: Is called with the positions of each successful commit.
+        on_committed: Is called with the positions of each commit that the delivery has made or the source has accepted.
         clock: Monotonic seconds.
     """
 
@@ -54,7 +54,11 @@ class Committer:
 
     @property
     def is_running(self) -> bool:
-        """Whether a commit is running: the worker may then read and transform, but not deliver."""
+        """Whether a PendingCommit of the delivery is running.
+
+        The worker may read and transform meanwhile, but not deliver.
+        A commit that the source makes without waiting does not count.
+        """
         return self._pending is not None
 
     def is_due(self) -> bool:
@@ -69,12 +73,15 @@ class Committer:
         self._due_at = self._clock() + self._delivery.commit_interval_s
 
     def start(self, *, wait: bool) -> bool:
-        """Start to commit the positions of all produced records, which must be acknowledged.
+        """Start to commit the positions of all produced records.
+
+        `Delivery.flush` must have returned 0 before.
 
         Args:
             wait: Whether to wait for the end of the commit.
 
-        Returns whether the positions are committed.
+        Returns whether the positions are committed. Without `wait`, it returns True already when the source has
+        accepted the commit, which may still fail.
         """
         self._metrics.on_acknowledged(self._delivery.outstanding())
         self._metrics.before_commit(ignore_retry_delay=wait)
@@ -103,8 +110,8 @@ class Committer:
     def _report_end(self, *, has_succeeded: bool, wait: bool) -> None:
         """Report the end of a commit.
 
-        This is also called after a failure, because the source or the delivery commits the positions with its next
-        commit.
+        This is also called after an error in `_commit`, because the source or the delivery then commits the positions
+        with its next commit. It is not called after a PendingCommit has failed: its records are read again.
         """
         self._offsets.on_commit_ended(self._positions)
         if has_succeeded:

@@ -36,7 +36,10 @@ from headwater.sinks.outputs import (
 
 
 class DeadLetterWriter:
-    """Writes the source records of failed records to the dead-letter topic, unchanged."""
+    """Writes the source record of each failed record to the dead-letter topic.
+
+    The value and the key are unchanged, except that a stub replaces a record that the topic can't take.
+    """
 
     def __init__(self, topic: str, revision: int, source_ids: SourceIds = position_ids) -> None:
         self._topic = topic

@@ -1,9 +1,10 @@
 """The protocol of deliveries, which write batches to sinks and commit their positions.
 
 Records that fail are written to the dead-letter topic. Data flows one way: from the source through the transforms to
-the delivery. A delivery does not know the source. Whoever builds a delivery gives it the functions that return the ids
-of source records and the consumer group of a transaction. Implementations: at_least_once.py, exactly_once.py, and
-prices/worker.py, which delivers to the price store.
+the delivery. A delivery does not know the source, except for the delivery of a redrive. Whoever builds a delivery gives
+it two functions of the source: `source_ids`, and `group_metadata`, with which a transaction commits positions.
+Implementations: at_least_once.py, exactly_once.py, redrive.py, which wraps one of these two, and prices/worker.py,
+which delivers to the price store.
 """
 
 from collections.abc import Collection, Sequence
@@ -39,7 +40,7 @@ class PendingCommit(Protocol):
         """Return whether `result` will not wait."""
 
     def result(self) -> bool:
-        """Wait for the end of the commit, and end it. Call it once.
+        """Wait for the end of the commit, and process its outcome. Call it once.
 
         Returns whether the commit has succeeded. Otherwise it is unknown whether the records and positions are stored,
         and `Delivery.take_reread_reasons` returns the reason.
@@ -50,8 +51,8 @@ class Delivery(Protocol):
     """Produces batches in the order of reading, and commits positions after their records.
 
     To produce a record is to hand it to a producer, which queues it. When `flush` returns 0 and `take_reread_reasons`
-    returns nothing, Kafka has acknowledged all produced records. Then the worker calls `commit` with the positions
-    after these records.
+    returns nothing, the worker calls `commit` with the positions after the produced records. With at-least-once
+    delivery, Kafka has acknowledged these records by then. With exactly-once delivery, `commit` writes them.
 
     Attributes:
         commit_interval_s: How many seconds after a commit the next commit is due.

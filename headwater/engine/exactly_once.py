@@ -24,7 +24,7 @@ START_TIMEOUT_S = 5.0
 HANGS_AFTER_S = 15
 """A watched call of librdkafka counts as hung after this many seconds.
 
-The timeouts of the calls in one watched block add up to 10 s at most. librdkafka exceeds its timeouts while the group
+The timeouts of the calls in one watched block add up to 13 s at most. librdkafka exceeds its timeouts while the group
 has no coordinator, and sometimes a call never returns (librdkafka issues 5456 and 5511).
 """
 MAX_PENDING_BYTES = 64 << 20
@@ -53,7 +53,7 @@ class TransactionSizer:
 
     def reduce(self, count: int) -> None:
         """Reduce the limit after a failed transaction of `count` records, which may be too many."""
-        self.limit = max(1, min(self.limit, count // 4))
+        self.limit = max(1, min(self.limit // 2, count // 4))
 
 
 class _RunningCommit(NamedTuple):
@@ -140,7 +140,8 @@ class ExactlyOnce:
     def backpressure(self) -> Backpressure:
         """Bound the records and bytes of the next transaction.
 
-        While a commit is running, only the commit thread uses the producer, which has no pending records.
+        While a commit is running, no record waits for the next transaction yet, so the whole limit is free. Only the
+        commit thread uses the producer then.
         """
         if self._running is not None:
             return Backpressure(self._sizer.limit)

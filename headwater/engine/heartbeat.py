@@ -90,6 +90,10 @@ class HeartbeatReporter:
         self._due_at = float("-inf")
         self._sent_state: tuple[str, str] | None = None
 
+    def total_cpu_s(self) -> float:
+        """Return the CPU time of this process and of the process that runs the scripts, in seconds."""
+        return time.process_time() + self.read_scripts_cpu_s()
+
     def is_due(self, state: str, reason: str) -> bool:
         """Return whether it is time to call `report`."""
         has_new_versions = self.read_set_versions() is not self._sent_set_versions

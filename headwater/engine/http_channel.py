@@ -17,7 +17,10 @@ from headwater.model.worker_report import WorkerReport
 MAX_LINES = 1000
 """The number of log lines that a worker keeps until its orchestrator has read them."""
 JOIN_TIMEOUT_S = 10.0
-"""How long a restarted worker that had joined waits for a new reading plan. Then it joins with its last one."""
+"""How long a restarted worker that had joined waits for a new reading plan. Then it joins with its last one.
+
+A reading plan says which partitions a worker reads alone or not at all (see partition_isolation.py).
+"""
 
 
 class HttpChannel:

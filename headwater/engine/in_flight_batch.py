@@ -135,8 +135,8 @@ class InFlightBatch:
     def set_end_positions(self, positions: Mapping[int, int]) -> None:
         """Set the positions to commit with this batch, by partition.
 
-        Records may follow the batch that no batch contains: deleted records (a gap), control records, or dead letters
-        that are not selected. The positions are behind them.
+        The batch may be followed by records that no batch contains: deleted records (a gap), control records, or dead
+        letters that are not selected. The positions are after these records, which are so skipped.
         """
         self._end_positions.update(positions)
 

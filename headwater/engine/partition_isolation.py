@@ -19,9 +19,15 @@ from headwater.sources.base import Positions, Source
 log = structlog.get_logger(__name__)
 
 TURN_S = 2.0
-"""The minimum turn of a partition that is read alone: longer than an orchestrator needs to notice a worker's memory."""
+"""How long one partition is read alone in a turn, at least.
+
+An orchestrator needs less time than this to notice that a worker uses too much memory.
+"""
 PAUSE_S = 1.0
-"""The minimum pause after a turn, so that the next partition is not blamed for records that were fetched before."""
+"""The minimum pause at the end of a turn.
+
+Without it, the next partition could be blamed for records that were fetched from this one.
+"""
 RETRY_AFTER_S = 3600.0
 """How long a quarantined partition is not read before it is read alone once more."""
 
@@ -40,10 +46,11 @@ class _Phase(Enum):
 
 
 class PartitionIsolation:
-    """Tells the source which partitions to read, by a ReadingPlan.
+    """Tells the source which partitions to read, according to a ReadingPlan.
 
-    With the plan READ_ALL it does nothing. A turn is the time in which one partition is read alone. It lasts at
-    least TURN_S, and until a batch of the partition was committed or the partition has had no records for TURN_S.
+    With the plan READ_ALL it does nothing. In a turn, one partition is announced, read alone, and committed. The
+    reading lasts at least TURN_S, and until a batch of the partition was committed or the partition has had no records
+    for TURN_S. A pause ends the turn.
 
     Args:
         source: The source of the worker.
@@ -203,7 +210,7 @@ class PartitionIsolation:
         self._idle_since = self._clock()
 
     def on_committed(self, positions: Positions) -> None:
-        """Take note of positions that were committed."""
+        """Take note of positions that were committed, or whose commit the source has accepted."""
         if self._isolated is not None and self._isolated.partition in positions:
             self._isolated = PartitionPosition(self._isolated.partition, positions[self._isolated.partition])
             self._has_committed = True

@@ -36,7 +36,7 @@ class RedriveSource(Protocol):
     def forget(self, positions: Positions) -> None:
         """Forget the letters before these positions, whose commit has begun.
 
-        If the commit fails, the letters are read again.
+        If the commit fails, the source repeats the commit, or the letters are read again.
         """
 
 
@@ -104,6 +104,7 @@ class RedriveDelivery:
         if not self._uncommitted:
             return self._inner.commit({})
         outcomes = self._outcomes | self._outcomes_of_repeats()
+        # `record` also returns whether the redrive is throttled, because its pipeline lags.
         self._source.is_throttled = self._store.record(
             self._deployment_id,
             self._redrive.number,
@@ -130,9 +131,9 @@ class RedriveDelivery:
     def recover(self) -> bool:
         """See Delivery.
 
-        When the outcomes of a commit could not be stored, the outputs of its letters are acknowledged already. These
-        letters are not read again, and their outcomes are stored later. With transactions, all letters since the
-        committed positions are read again.
+        Without transactions, the outputs of a letter are acknowledged before its outcome is stored. A letter whose
+        outcome could not be stored is therefore not read again; the next commit stores its outcome. With transactions,
+        all letters since the committed positions are read again.
         """
         reads_committed_positions = self._inner.recover()
         if reads_committed_positions:

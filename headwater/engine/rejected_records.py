@@ -1,6 +1,6 @@
 """Remembers records that Kafka rejected permanently.
 
-When such a record is read again, its source record goes to the dead-letter topic instead.
+When the source record of such a record is read again, it goes to the dead-letter topic instead.
 """
 
 from collections.abc import Collection, Sequence
@@ -70,7 +70,9 @@ class RejectedRecords:
         return record and record.reason
 
     def on_produced(self, batch: RecordBatch, topic: str) -> None:
-        """Record that a batch was produced to a topic, except its rejected records."""
+        """Take note that a batch was produced to a topic, perhaps without its rejected records.
+
+        `on_committed` then forgets the rejected records and suspects of this batch."""
         if self._records:
             keys = {(topic, output_id) for output_id in output_ids(batch, self._source_ids)}
             self._produced |= self._records.keys() & keys

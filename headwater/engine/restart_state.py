@@ -15,7 +15,8 @@ class RestartState:
     Attributes:
         joined_plan: The plan with which an earlier container of the Pod joined its consumer group; None if none did.
         is_stopped: Whether an earlier container was asked to stop.
-        isolation: The isolation status in the last heartbeat of the previous container.
+        isolation: Which partition the previous container read alone, and which ones it had quarantined, as in its last
+            heartbeat (see partition_isolation.py).
 
     Args:
         directory: The directory of the files.

@@ -1,8 +1,9 @@
 """Reads the versions of the sets that a worker uses, which heartbeats report.
 
 A lookup reads a set as it is when the lookup starts, and the worker caches no result of a lookup from one batch to the
-next. So when a worker has read a version, every batch that it starts later sees all writes up to this version. A worker
-that reports no version of a dataset has not looked the dataset up since its start.
+next. So when a worker has read a version, every batch that it starts later sees all writes up to this version. If a
+worker's report has no version of a dataset, the worker has not looked the dataset up since its start, or it has looked
+up MAX_REPORTED_DATASETS other datasets since then. Before the first read, a worker reports no versions at all.
 """
 
 import threading

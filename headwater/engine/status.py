@@ -97,7 +97,7 @@ class Assignment:
     """The assigned partitions of the worker, and how long it has waited for an assignment.
 
     Attributes:
-        has_joined: Whether the group has assigned partitions at least once, even if it were none.
+        has_joined: Whether the group has sent an assignment at least once. An assignment of no partitions counts.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,10 @@ class Assignment:
         self._partitions.difference_update(partitions)
 
     def reason(self, now: float) -> str:
-        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_REPORTED_AFTER_S, else ""."""
+        """Return NO_PARTITIONS when the worker has waited for KAFKA_WAIT_REPORTED_AFTER_S, else "".
+
+        It is returned at once after `on_lost`.
+        """
         waits_long = self._waiting_since is not None and now - self._waiting_since >= KAFKA_WAIT_REPORTED_AFTER_S
         return NO_PARTITIONS if waits_long else ""
 

@@ -46,7 +46,7 @@ class TransformWork(NamedTuple):
         received: The records that the transform received.
         sent: The output records.
         with_output: The received records that have at least one output.
-        failed: The partitions of the received records that the transform could not process, and their offsets.
+        failed: The partition and the offset of each received record that the transform could not process.
         took_s: How long after the start of the transform its result was available.
     """
 
@@ -71,7 +71,7 @@ class TransformWork(NamedTuple):
         return len(self.received.partitions)
 
     def filter(self, predicate: PositionPredicate) -> "TransformWork":
-        """Return the work without the records that the predicate does not select."""
+        """Return the work on the records that the predicate selects."""
         sent = self.sent.filter(predicate)
         return self._replace(
             received=self.received.filter(predicate),

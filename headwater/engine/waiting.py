@@ -1,4 +1,4 @@
-"""The conditions that a worker waits for, and when it continues."""
+"""Measures the waits of a worker, and schedules its next attempt."""
 
 import random
 import time

@@ -4,7 +4,8 @@ The worker reads batches, passes them through the transforms, delivers them in o
 thread runs the loop, and `Worker.run_once` is one iteration. The loop waits for space in the producer's queue, for
 acknowledgements, and for Valkey. During a long wait the worker pauses the source and keeps polling it, so that
 the worker stays a member of its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then
-finishes the batches in flight within REVOKE_BUDGET_S, commits their positions, and drops the partitions.
+finishes the batches in flight, commits their positions, and drops the partitions. It does not retry the commit after
+REVOKE_BUDGET_S.
 
 Retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
@@ -33,9 +34,9 @@ from headwater.transforms.base import Transform
 log = structlog.get_logger(__name__)
 
 IDLE_POLL_S = 0.5
-"""The timeout of a poll of the source while no acknowledgements are outstanding."""
+"""The timeout of a poll of the source while neither acknowledgements nor a commit are outstanding."""
 ACK_POLL_S = 0.01
-"""The timeout of a poll while acknowledgements are outstanding.
+"""The timeout of a poll while acknowledgements or a commit are outstanding.
 
 The timeout is short, because the worker notices acknowledgements only between polls, and measures their time.
 """
@@ -50,6 +51,8 @@ PAUSE_AFTER_S = 10.0
 """How long a wait may last before the source is paused: pausing discards the records that were fetched ahead."""
 SLOW_TRANSFORMS = f"The transforms have worked on a batch of records for more than {PAUSE_AFTER_S:g} s."
 REVOKE_BUDGET_S = 5.0
+REVOKED_COMMIT_RETRY_S = 0.5
+"""The wait between two attempts to commit the positions of revoked partitions."""
 STOP_BUDGET_S = 8.0
 
 
@@ -111,7 +114,10 @@ class Worker:
         """Why the records since the last commit must be read again. `_reread` does that, and clears the list."""
         self._is_waiting_to_join = self._is_source_paused = self._is_stopping = False
         self._progress = 0
-        """The number of iterations and of records read. The orchestrator kills a worker whose number does not grow."""
+        """The number of iterations, polls of the source and records read.
+
+        The orchestrator kills a worker in the state "ready" whose number does not grow.
+        """
 
     # Lifecycle
 
@@ -175,9 +181,9 @@ class Worker:
             seconds -= HEARTBEAT_INTERVAL_S
 
     def finish(self) -> bool:
-        """Deliver and commit the batches in flight, within STOP_BUDGET_S.
+        """Deliver and commit the batches in flight.
 
-        Return whether every batch is committed.
+        The commit is not retried after STOP_BUDGET_S. Return whether every batch is committed.
         """
         self._report()
         deadline = self._clock() + STOP_BUDGET_S
@@ -186,14 +192,26 @@ class Worker:
         return is_acknowledged and self._commit_last(deadline) and is_complete
 
     def _commit_last(self, deadline: float) -> bool:
-        """Commit the last positions, and repeat that until the deadline while the commit fails.
+        """Commit the last positions.
 
         Kafka rejects a commit while the group rebalances, for example because another worker ends at the same time. The
         polls let this member join the next generation of its group.
         """
+
+        def rejoin() -> None:
+            self._poll_paused("The last positions are not committed yet.", PAUSED_POLL_S)
+
+        return self._commit_until(deadline, rejoin)
+
+    def _commit_until(self, deadline: float, wait_before_retry: Callable[[], None]) -> bool:
+        """Commit the positions, and return whether they are committed.
+
+        A commit that fails is repeated after `wait_before_retry()`, until the deadline or until records must be read
+        again.
+        """
         is_committed = self._committer.start(wait=True)
         while not is_committed and self._clock() < deadline and not self._must_reread():
-            self._poll_paused("The last positions are not committed yet.", PAUSED_POLL_S)
+            wait_before_retry()
             is_committed = self._committer.retry(wait=True)
         return is_committed
 
@@ -234,7 +252,7 @@ class Worker:
         limit = 0 if self._is_source_paused else self._batch_capacity()
         if not limit:
             return False
-        batch = self._poll_or_wait(limit)
+        batch = self._poll_source(limit)
         if batch is not None:
             self._isolation.on_polled(is_busy=bool(batch) or self._is_busy())
         if not batch:
@@ -243,15 +261,22 @@ class Worker:
         self._batches.start(batch, self._clock(), self._waiting.total_s)
         return True
 
-    def _poll_or_wait(self, limit: int) -> RecordBatch | None:
-        """Poll the source. Wait for records when no batch can be advanced."""
-        awaits_acks = self.metrics.awaits_acknowledgements or self._committer.is_running
-        if self._batches or awaits_acks:
+    def _poll_source(self, limit: int) -> RecordBatch | None:
+        """Poll the source, and wait for records unless a batch in flight needs the loop.
+
+        While a commit is running, no batch is delivered. So the poll may then wait even with batches in flight, for
+        ACK_POLL_S at most. Returns None when Kafka is unavailable.
+        """
+        if self._batches or self._awaits_kafka():
             batch = self._poll(limit, 0)
             if batch is None or batch or (self._batches and not self._committer.is_running):
                 return batch
         self._delivery.flush(0)
-        return self._poll(limit, ACK_POLL_S if awaits_acks else self._idle_poll_s)
+        return self._poll(limit, ACK_POLL_S if self._awaits_kafka() else self._idle_poll_s)
+
+    def _awaits_kafka(self) -> bool:
+        """Return whether acknowledgements or a commit are outstanding."""
+        return self.metrics.awaits_acknowledgements or self._committer.is_running
 
     def _advance_isolation(self) -> None:
         try:
@@ -288,7 +313,7 @@ class Worker:
         return batch
 
     def _skip_to(self, positions: Positions) -> None:
-        """Commit these positions with the records before them.
+        """Record that these positions must be committed, after all records before them.
 
         See InFlightBatch.set_end_positions.
         """
@@ -336,7 +361,9 @@ class Worker:
             self._reporter.log.add_script_line(line)
         produced, failures = self._delivery.deliver(in_flight)
         now = self._clock()
-        self._batches.sizer.update(in_flight, now, self._waiting.total_s)
+        self._batches.sizer.update(
+            in_flight, now, total_wait_s=self._waiting.total_s, total_cpu_s=self._reporter.total_cpu_s()
+        )
         if pause_s := self._status.crashes.record(in_flight.failed_records, now):
             self._waiting.schedule_next_attempt(pause_s)
         positions = in_flight.next_offsets()
@@ -460,8 +487,10 @@ class Worker:
         self.metrics.on_assigned(partitions)
 
     def on_revoked(self, partitions: list[int]) -> None:
+        deadline = self._clock() + REVOKE_BUDGET_S
         if self._drain(REVOKE_BUDGET_S):
-            self._committer.start(wait=True)
+            # The source can't be polled inside the callback of its rebalance.
+            self._commit_until(deadline, lambda: self._sleep(REVOKED_COMMIT_RETRY_S))
         self._remove_partitions(partitions)
 
     def on_lost(self, partitions: list[int]) -> None:

@@ -14,7 +14,8 @@ class StreamRecord(NamedTuple):
     """A record of a stream.
 
     Attributes:
-        stream: The name of the stream without its chain: `<entity>` or `<entity>.zerolag`.
+        stream: The name of the stream without its chain: `<entity>`, or `<entity>.zerolag` for blocks that are not
+            final yet.
         key: The record's natural key, whose hash selects the partition.
         value: The record as JSON.
     """
@@ -29,7 +30,8 @@ class Step(NamedTuple):
 
     Attributes:
         records: The records.
-        position: Opaque bytes from which the chain reader can resume, a few kB at most.
+        position: Opaque bytes from which the chain reader can resume: usually a few kB; with zerolag streams about 85
+            bytes for each block of `reorg_depth`.
         time_ms: The chain time of the newest event.
         skipped: The number of source events that were not converted, by reason.
         gaps: The number of places where source data is missing.

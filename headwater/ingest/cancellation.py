@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from threading import Event
 from typing import Final, TypeVar
 
-from headwater.errors import NodeUnavailable
+from headwater.errors import IngestCancelled
 
 _T = TypeVar("_T")
 
@@ -20,9 +20,9 @@ POLL_INTERVAL_S: Final = 0.25
 
 
 class CancelToken:
-    """A thread-safe token that `set` sets.
+    """Ends the waits and calls of threads when it is set. Thread-safe.
 
-    The event `stop` of the whole ingest sets the token too.
+    The method `set` sets the token, and so does the event `stop` of the whole ingest.
     """
 
     def __init__(self, stop: Event) -> None:
@@ -46,14 +46,14 @@ class CancelToken:
     def run_abandonable(self, call: Callable[[], _T]) -> _T:
         """Run a call on a separate thread, and return or raise its result.
 
-        Raises NodeUnavailable as soon as the token is set; the call then continues, but its result is dropped.
+        Raises IngestCancelled as soon as the token is set; the call then continues, but its result is dropped.
         """
         if not self.is_set():
             future = _started(call)
             while not self.is_set():
                 if concurrent.futures.wait([future], POLL_INTERVAL_S).done:
                     return future.result()
-        raise NodeUnavailable("The ingest is stopping.")
+        raise IngestCancelled("The ingest is stopping.")
 
 
 def _started(call: Callable[[], _T]) -> "Future[_T]":

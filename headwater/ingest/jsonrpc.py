@@ -28,7 +28,8 @@ MAX_ATTEMPTS: Final = 6
 RETRY_DEADLINE_S: Final = 10.0
 """The total time for which one request is retried.
 
-After this time the loop of the ingest gets the error, and waits in a way that a signal can interrupt."""
+After this time the loop of the ingest gets the error. It counts the error, and waits longer between its own attempts.
+"""
 MAX_FIRST_BACKOFF_S: Final = 0.25
 """The longest wait before the first retry."""
 MAX_RETRY_AFTER_S: Final = 3600.0
@@ -116,7 +117,7 @@ class Endpoint:
         cancel_token: Once it is set, waits end and nothing is retried.
         clock: Returns monotonic seconds.
         sleep: Waits for some seconds. The default ends early when the token is set.
-        timeout: The time-outs of one request.
+        timeout: The timeouts of one request.
         attempts: The maximum number of times that a failing request is sent.
 
     Attributes:
@@ -196,7 +197,7 @@ class Endpoint:
     def post(self, body: bytes, calls: int = 1) -> HttpResponse:
         """Send a request that contains this many calls.
 
-        Raises RetriableError when there is no HTTP response.
+        Raises RetriableError when there is no HTTP response, and IngestCancelled when the cancel token is set.
         """
         self._limiter.wait(calls)
         try:
@@ -224,8 +225,9 @@ class Endpoint:
 def require_success(response: HttpResponse) -> Responses:
     """Return the JSON-RPC responses of an HTTP response.
 
-    Raises RetriableError, NodeUnavailable or NodeCallTooLarge when the HTTP status says that the request failed. The
-    caller handles errors in the JSON-RPC responses.
+    Raises RetriableError, NodeUnavailable or NodeCallTooLarge when the HTTP status says that the request failed, and
+    RetriableError when the request succeeded but the body is not JSON-RPC. The caller handles errors in the JSON-RPC
+    responses.
     """
     status, body = response.status, response.body
     if status == httpx2.codes.CONTENT_TOO_LARGE:

@@ -12,7 +12,7 @@ from headwater.sinks.base import Producer
 CHECK_EVERY = 500
 """The number of records between two checks of the producer's queue.
 
-With a rate, the queue and the clock are checked at least ten times a second."""
+With a rate, the queue and the clock are checked at least ten times a second, or after each record of a lower rate."""
 FLUSH_WITHIN_S = 60.0
 QUEUE_POLL_S = 0.05
 

@@ -25,8 +25,8 @@ OpenedWriter = AbstractContextManager[tuple[StreamWriter, bytes | None]]
 
 COUNTS: Final[Mapping[str, str]] = {
     "blocks": "Blocks whose records are in the normal streams.",
-    "undecoded": "Logs without an ABI that fits, or too large when decoded; they are only in `log`.",
-    "malformed": "Logs with the topics of a token transfer but invalid data; they are only in `log`.",
+    "undecoded": "Logs without an ABI that fits, or too large when decoded; they are not in `decoded_log`.",
+    "malformed": "Logs with the topics of a token transfer but invalid data; they give no token transfer records.",
     "reorgs": "Reorganisations that retracted records of zerolag streams.",
     "retries": "Requests to the node that were sent again.",
     "failovers": "Changes from one node to another.",

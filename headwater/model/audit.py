@@ -24,7 +24,7 @@ Action = Literal[
     "flow.rollback",
     "dead_letters.redrive",
     "flow.rotate_credentials",
-    "deployment.record_ended",  # an administrator has recorded that a deployment or configuration has ended
+    "deployment.record_ended",  # an operator has recorded that a deployment or configuration has ended
     "key.create",
     "key.revoke",
     "key.create_code",

@@ -16,7 +16,7 @@ ATTEMPTS_HEADER = "headwater-attempts"
 TIMESTAMP_HEADER = "headwater-timestamp"
 """The timestamp of the source record in ms since the epoch. Letters of older versions do not have it."""
 REDRIVEN_HEADER = "headwater-redriven"
-"""The id of the redrive that made a record."""
+"""In a record that a redrive wrote (an output, or a new letter): the id of the redrive."""
 STUB_HEADER = "headwater-stub"
 """Marks a letter whose value is a stub.
 
@@ -62,12 +62,12 @@ class LetterKind(NamedTuple):
 
     Attributes:
         error: The class of the error.
-        transform_uid: The uid of the transform, or the name of the sink.
+        component: The uid of the transform, or the name of the sink.
         line: The line in the script, from 1; None without a position in a script.
     """
 
     error: str
-    transform_uid: str
+    component: str
     line: int | None
 
 
@@ -89,14 +89,15 @@ class DeadLetter:
 
     Attributes:
         id: The position of the letter in the dead-letter topic.
-        time: The timestamp of the letter: that of its source record, or the time of the failure when the source record
-            was more than an hour old.
+        time: The timestamp of the letter: that of its source record, or the time of the failure when that timestamp was
+            more than an hour old or more than ten minutes ahead.
         kind: The class and the place of the error.
         message: The message of the error.
         column: The column in the line of the script, from 1.
         attempts: How often the transform tried to process the record.
         revision: The revision of the configuration that could not process the record.
-        source: The position of the source record, as in the header OUTPUT_ID_HEADER.
+        source: The position of the source record, as `headwater-src` names it (model/outputs.py): on Kafka,
+            `<topic>/<partition>/<offset>/<index>`.
         value: The bytes of the source record; None is a Kafka tombstone.
         redriven: The last redrive of the letter; None when it was never redriven.
     """
@@ -114,7 +115,7 @@ class DeadLetter:
 
 
 class LetterHeaders:
-    """The headers of a letter, as their texts and numbers."""
+    """Reads the headers of a letter as texts and numbers."""
 
     def __init__(self, headers: Mapping[str, bytes | None]) -> None:
         self._headers = headers
@@ -128,10 +129,10 @@ class LetterHeaders:
         text = self.text(name)
         return int(text) if re.fullmatch("[0-9]{1,19}", text) else None
 
-    def has_kind(self, error: str | None, transform_uid: str | None) -> bool:
+    def has_kind(self, error: str | None, component: str | None) -> bool:
         """Return whether the letter has this class and place of the error; None means any."""
         return (error is None or self._headers.get(ERROR_HEADER) == error.encode()) and (
-            transform_uid is None or self._headers.get(TRANSFORM_HEADER) == transform_uid.encode()
+            component is None or self._headers.get(TRANSFORM_HEADER) == component.encode()
         )
 
     @property

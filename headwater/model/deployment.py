@@ -46,9 +46,10 @@ class Condition(StrEnum):
 
 
 def effective_condition(desired: DesiredPhase, condition: Condition) -> Condition:
-    """Return the condition that responses describe.
+    """Return the condition that responses show.
 
-    A pause ends a rollout that is in progress: as long as the pipeline is paused, nothing changes.
+    A pause ends a rollout that is in progress. The stored condition of the paused pipeline stays ROLLING_OUT, and
+    responses show STABLE.
     """
     is_ended = desired is DesiredPhase.PAUSED and condition is Condition.ROLLING_OUT
     return Condition.STABLE if is_ended else condition
@@ -74,8 +75,8 @@ class ObservedWorker(BaseModel):
         spec_hash: The hash of the spec that the worker should run. While a previous process of the worker ends, that
             process still runs the previous spec.
         restart_count: How often the worker has ended unexpectedly, with any spec.
-        deaths: How often the worker has ended unexpectedly with the spec `spec_hash`, through a fault that is not known
-            from an earlier spec.
+        deaths: How often the worker has ended unexpectedly with the spec `spec_hash`. A death is not counted when the
+            records that caused it have already killed workers with the previous spec.
         waits: True while the worker waits because a store or broker is unavailable.
         set_versions: The versions of sets in the worker's last heartbeat, see Heartbeat; None without a heartbeat.
         not_ready_since: Since when the controller has seen that the worker is not ready; None while it is ready.
@@ -147,8 +148,8 @@ class Deployment:
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
         rollback_revision: The revision to roll back to when the rollout of the desired revision fails: the last
-            revision that was Stable. While no revision has been Stable, it is the revision that ran before the last
-            deploy.
+            revision that was Stable. Until a revision has been Stable, it is the first revision that became ready and
+            was then replaced by a deploy.
         credentials_version: The version of the readers' password. Each rotation of the password increments it.
         observed_credentials_version: The last version of the readers' password that the broker knows.
         previous_revisions: The other revisions that may still own resources on the broker.
@@ -197,7 +198,7 @@ class Deployment:
 
     @property
     def unreported_gaps(self) -> tuple[OffsetGap, ...]:
-        """The gaps that no response has contained yet, because the resume is in progress."""
+        """The gaps of a resume whose workers are not ready yet, so that no response has had them."""
         return () if self.phase is Phase.RUNNING else self.gaps
 
     @property
@@ -225,8 +226,8 @@ class Deployment:
     def worker_count(self, revision: DeployedRevision) -> int:
         """Return how many workers a revision has.
 
-        With bounds, it is the number that the controller has chosen last, within the bounds of the revision. It is
-        `min` until the controller has changed the number.
+        When the revision's `parallelism` is bounds, it is the number that the controller has chosen last, clamped to
+        these bounds; `min` until the controller has changed the number.
         """
         parallelism = revision.config.parallelism
         if isinstance(parallelism, int):
@@ -287,9 +288,9 @@ class ReportedWorkers:
 class DeploymentVersion(NamedTuple):
     """Identifies the state of a deployment, without its configuration.
 
-    The controller reads a deployment again when its version has changed. Two things are left out: the
-    statuses of the workers, because only the controller itself changes them, and the previous revisions, because a
-    request that changes them raises the generation too.
+    The controller reads a deployment again when its version has changed. The version leaves out fields whose changes
+    the controller need not notice (the statuses of the workers, the positions, the scaling, `Rewind.is_answered`), and
+    fields that change only together with the generation or a version of the credentials (the previous revisions).
     """
 
     id: str
@@ -314,7 +315,8 @@ class DeploymentVersion(NamedTuple):
 class Observation:
     """The observed state that the controller stores after it has reconciled a deployment.
 
-    With the condition STABLE, `observed_revision` becomes the `rollback_revision` of the deployment.
+    With the condition STABLE and the phase RUNNING, `observed_revision` becomes the `rollback_revision` of the
+    deployment, if it is the desired revision and the generation is the newest one.
 
     Attributes:
         previous_removed: Whether the resources of all revisions but `observed_revision` have been removed.

@@ -27,8 +27,8 @@ DeliveryMode = Literal["at_least_once", "exactly_once"]
 
 
 _TYPE_DESCRIPTION = (
-    "`pubsub` or `kafka`, as the chain has it; set from the chain when omitted. It does not say where the records come "
-    "from: the operator binds each stream to a topic."
+    "A label that the catalog fixes for each chain: `pubsub` or `kafka`; set from the chain when omitted. It does not "
+    "select the source: the operator's stream bindings say where the records come from."
 )
 
 
@@ -50,7 +50,7 @@ class Source(BaseModel):
 class PipelineConfig(BaseModel):
     """The validated pipeline of a configuration, with the uid of each transform and sink.
 
-    Fields and variables with the name `config` have a PipelineConfig; `config_id` is the id of the whole configuration.
+    In this package, a field or variable `config` is a PipelineConfig; `config_id` is the id of the whole configuration.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -94,7 +94,9 @@ class PipelineConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A stored configuration at its newest revision. Times are in UTC.
+    """A configuration at one of its revisions, most often the newest one.
+
+    Times are in UTC.
 
     Attributes:
         external_id: The owner's id of the configuration. It is unique among the owner's configurations.

@@ -19,8 +19,8 @@ KEY_PATTERN = f"^[!-~]{{1,{MAX_KEY_CHARS}}}$"
 class StoredResponse:
     """The stored response of a request, and the SHA-256 of the request body.
 
-    When a response contains credentials, the store has only its status and the members that GET …/deploy does not
-    return. A repeat of the request reads the deployment again, and adds these members.
+    When a response contains credentials, `body` has only the members that GET …/deploy does not return. A repeat of the
+    request gets the present body of GET …/deploy, to which these members are added.
     """
 
     body_sha256: str

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ListedToken:
+class TokenListEntry:
     """The symbol of a token, and the number of its decimals."""
 
     symbol: str

@@ -1,4 +1,4 @@
-"""Metrics of a pipeline: counts of records, and mergeable histograms of times.
+"""Metrics of a pipeline: counts of records, and mergeable histograms of durations.
 
 The bins of a histogram are logarithmic (DDSketch: Masson, Rim, Lee, VLDB 2019). Bin i has the values in
 (FLOOR_MS · γ^(i−1), FLOOR_MS · γ^i] with γ = (1 + RELATIVE_ERROR) / (1 − RELATIVE_ERROR). One value represents all
@@ -27,13 +27,13 @@ MetricType = Literal[
 ]
 CountType = Literal["messages_received", "messages_sent", "processor_error", "output_error"]
 """The metric types that count records."""
-TimeType = Literal[
+DurationType = Literal[
     "total_latency",
     "processing_latency",
     "data_age",
     "lookup_latency",  # duration of a set lookup, ms; the API does not offer it
 ]
-"""The metric types that are times, measured as histograms."""
+"""The metric types that are durations, measured as histograms."""
 
 TransformCountType = Literal[
     "received",  # records that the transform received
@@ -52,7 +52,7 @@ METRIC_TYPES: tuple[MetricType, ...] = get_args(MetricType)
 TRANSFORM_COUNT_TYPES: tuple[TransformCountType, ...] = get_args(TransformCountType)
 TRANSFORM_METRIC_TYPES: tuple[TransformMetricType, ...] = (*TRANSFORM_COUNT_TYPES, "processing_latency")
 COUNT_TYPES: tuple[CountType, ...] = get_args(CountType)
-TIME_TYPES: tuple[TimeType, ...] = get_args(TimeType)
+DURATION_TYPES: tuple[DurationType, ...] = get_args(DurationType)
 
 RELATIVE_ERROR = 0.02
 """How much the value that represents a bin may differ from a value in the bin, relative to it."""
@@ -126,11 +126,11 @@ class Histogram(Counter[int]):
 
 
 Counts = Mapping[CountType, int]
-Times = Mapping[TimeType, Histogram]
+DurationHistograms = Mapping[DurationType, Histogram]
 TransformCounts = Mapping[str, int]
 """Counts of single transforms by `transform_metric_name`. The name contains a slash, which no metric type does."""
-TransformTimes = Mapping[str, Histogram]
-"""Histograms of the times of single transforms by `transform_metric_name`."""
+TransformDurationHistograms = Mapping[str, Histogram]
+"""Histograms of the durations of single transforms by `transform_metric_name`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,19 +168,19 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class MetricsDelta:
-    """One write to the metric store: the counts and the times since the last write.
+    """One write to the metric store: the counts and the durations since the last write.
 
     Attributes:
         minute: The start of the minute in which the records were counted, in seconds since the epoch.
         partitions: The counts by partition.
-        times: The histograms of times.
-        transform_times: The histograms of the times of single transforms.
+        times: The histograms of durations.
+        transform_times: The histograms of the durations of single transforms.
     """
 
     minute: int
     partitions: Mapping[int, PartitionCounts]
-    times: Times
-    transform_times: TransformTimes = field(default_factory=dict)
+    times: DurationHistograms
+    transform_times: TransformDurationHistograms = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -189,24 +189,24 @@ class Interval:
 
     Attributes:
         counts: The counts by metric type.
-        times: The histograms of times by metric type.
+        times: The histograms of durations by metric type.
         transform_counts: The counts of single transforms, see TransformCounts.
-        transform_times: The histograms of the times of single transforms, see TransformTimes.
+        transform_times: The histograms of the durations of single transforms, see TransformDurationHistograms.
     """
 
     counts: Counter[CountType] = field(default_factory=Counter)
-    times: dict[TimeType, Histogram] = field(default_factory=dict)
+    times: dict[DurationType, Histogram] = field(default_factory=dict)
     transform_counts: Counter[str] = field(default_factory=Counter)
     transform_times: dict[str, Histogram] = field(default_factory=dict)
 
-    def add(self, counts: Counts, times: Times) -> None:
-        """Add counts and times."""
+    def add(self, counts: Counts, times: DurationHistograms) -> None:
+        """Add counts and durations."""
         self.counts.update(counts)
         for name, histogram in times.items():
             self.times.setdefault(name, Histogram()).update(histogram)
 
-    def add_transforms(self, counts: TransformCounts, times: TransformTimes) -> None:
-        """Add counts and times of single transforms."""
+    def add_transforms(self, counts: TransformCounts, times: TransformDurationHistograms) -> None:
+        """Add counts and durations of single transforms."""
         self.transform_counts.update(counts)
         for name, histogram in times.items():
             self.transform_times.setdefault(name, Histogram()).update(histogram)

@@ -24,8 +24,9 @@ _KeyValue = str | int | float | None | msgspec.UnsetType
 def natural_key(chain: str, entity: str) -> KeyOf:
     """Return a function that computes the natural key of a record: `<chain>:<value>:…`.
 
-    The catalog has the key fields, whose values form the key. The function returns None when the record lacks a field
-    of every key, or is not a JSON object.
+    The catalog has the key fields, whose values form the key. A record that lacks a field of the first key gets a
+    fallback key. The function returns None when no key has all of its fields in the record, or when the record is not a
+    JSON object.
     """
     catalog_entity = find_entity(chain, entity)
     if catalog_entity is None or not catalog_entity.key:

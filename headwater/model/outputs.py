@@ -17,7 +17,7 @@ MAX_RECORD_BYTES = 1_040_000
 framing.
 """
 _MODULUS = (1 << 61) - 1
-"""A prime number. The indexes after up to 18 chained scripts are below it; with more scripts, they wrap around."""
+"""A prime number. Consecutive indexes stay below it for up to 18 chained scripts; larger numbers wrap around."""
 _SEQUENTIAL_OUTPUTS = 10
 """How many outputs of a record have consecutive indexes. The indexes of the other outputs are hashes."""
 _HASHED_OUTPUTS = 1000

@@ -52,7 +52,9 @@ Parallelism = Annotated[
 
 
 class MeasuredCapacity(BaseModel):
-    """The load that was slightly too high for the workers when their number was last raised.
+    """The measured capacity of a worker.
+
+    It is measured when the number of workers is raised because the workers fall behind or are busy most of the time.
 
     Attributes:
         records_per_s: The records per second of each worker.

@@ -47,13 +47,13 @@ def _is_failing(worker: ObservedWorker, now: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationSummary:
-    """A configuration without its pipeline, and its deployment.
+    """A configuration with its deployment, but without its pipeline.
 
     Attributes:
         updated_at: When the newest revision was saved.
         is_row_readable: Whether this version can read the stored tags and the passwords of the deployment. Whether it
             can read the pipeline is not known without the pipeline.
-        deployment: The active deployment; None when there is none, and from the request of its teardown on.
+        deployment: The active deployment; None when there is none, or when its teardown was requested.
     """
 
     id: str

@@ -120,7 +120,7 @@ class Rewind(BaseModel):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the rewind has not been carried out yet."""
+        """Whether the rewind has neither been carried out nor failed yet."""
         return self.state == "pending"
 
 

@@ -3,11 +3,11 @@
 from headwater.model.worker_protocol import Heartbeat
 
 QUIET_AFTER_S = 3.0
-"""A worker without progress for this time is reported as not ready. A batch normally takes less than 0.25 s."""
+"""A worker without progress for this time is reported as not ready. A batch normally takes less than 0.5 s."""
 STUCK_AFTER_S = 60.0
 """A worker without progress for this time is killed.
 
-No operation during which a worker reports no progress takes longer than half of this time.
+Every operation during which a worker may report no progress has a time limit of at most half of this time.
 """
 
 

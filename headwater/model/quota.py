@@ -17,7 +17,7 @@ QUOTA_MEANINGS: Mapping[QuotaName, str] = {
     "configurations": "configurations that are not deleted",
     "stored_bytes": "bytes of configurations, each counted with its largest stored revision",
     "script_bytes": "bytes of the scripts in the newest revisions of configurations",
-    "deployments": "deployments, until their teardown has ended",
+    "deployments": "deployments (each counts until its teardown has ended)",
     "workers": "workers of deployments (`parallelism` of what is deployed, or its `max`)",
     "datasets": "datasets",
     "set_values": "values of filters and datasets, including the values that are kept after a filter was removed",
@@ -65,24 +65,24 @@ class RevisionUsage:
     filter_uids: tuple[str, ...]
 
 
-def revision_usage(config: str, *texts: str) -> RevisionUsage:
+def revision_usage(config_json: str, *texts: str) -> RevisionUsage:
     """Return the usage of a revision, even when this version can't read the revision.
 
     Args:
-        config: The stored pipeline_config, as JSON.
+        config_json: The stored pipeline_config, as JSON.
         texts: The other stored texts.
     """
-    identities = read_pipeline_config(config).transform_identities
+    identities = read_pipeline_config(config_json).transform_identities
     return RevisionUsage(
-        stored_bytes=sum(_size(text) for text in (config, *texts)),
+        stored_bytes=sum(_size(text) for text in (config_json, *texts)),
         script_bytes=sum(_size(identity.content) for identity in identities if identity.type in SCRIPT_TYPES),
-        workers=_max_workers(config),
+        workers=_max_workers(config_json),
         filter_uids=tuple(identity.uid for identity in identities if identity.type in SET_TYPES),
     )
 
 
-def _max_workers(config: str) -> int:
-    parallelism = stored_object(config).get("parallelism", 1)
+def _max_workers(config_json: str) -> int:
+    parallelism = stored_object(config_json).get("parallelism", 1)
     workers = parallelism.get("max") if isinstance(parallelism, dict) else parallelism
     return workers if isinstance(workers, int) else 1
 

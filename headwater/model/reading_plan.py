@@ -1,8 +1,9 @@
 """How a worker reads its partitions after workers were killed for memory.
 
 The worker may isolate its partitions: it reads each one without the others. The partition that it reads when it is
-killed is the one whose records need too much memory. This partition is quarantined: its worker does not read it until
-its committed position changes. The quarantine also ends when the worker loses the partition.
+killed is the one whose records need too much memory. This partition is quarantined: its worker only tries to read it
+alone once an hour, until the worker survives such a read, or the committed position has changed. The quarantine also
+ends when the worker loses the partition.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class ReadingPlan:
 
     Attributes:
         isolates_partitions: Whether the worker first reads its partitions one at a time, each without the others.
-        quarantined: Partitions that the worker does not read while their committed position is the given one.
+        quarantined: Partitions that the worker only reads alone, once an hour, while their committed position is the
+            given one.
     """
 
     isolates_partitions: bool = False
@@ -45,12 +47,13 @@ READ_ALL = ReadingPlan()
 
 
 class IsolationStatus(BaseModel):
-    """The progress of a worker that has a ReadingPlan.
+    """The progress of a worker that follows another ReadingPlan than READ_ALL.
 
     Attributes:
         isolated: The only partition that the worker reads now, with its committed position; None when it reads several.
         is_over: Whether all partitions that had to be isolated were read.
-        quarantined: The partitions that the worker does not read.
+        quarantined: The partitions that the worker only reads alone, once an hour, each with the committed position at
+            which it was quarantined.
     """
 
     model_config = ConfigDict(frozen=True)

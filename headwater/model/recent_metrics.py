@@ -1,4 +1,4 @@
-"""The metrics of a deployment in the last hour, in the short form of lists."""
+"""The metrics of a deployment in the last hour, as the list of configurations shows them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -109,7 +109,7 @@ class RecordBatch:
 
     def last_offsets(self) -> dict[int, int]:
         """Return the offset of the last record of each partition."""
-        if not self.partitions:
+        if not self:  # an idle worker polls many empty batches, and NumPy's calls would cost CPU time for each
             return {}
         partitions, ends = find_runs(np.frombuffer(self.partitions, np.int64))
         return {partition: self.offsets[end - 1] for partition, end in zip(partitions, ends, strict=True)}
@@ -199,7 +199,8 @@ class TransformResult:
         output: The records for the next transform or the sinks.
         failures: The records of the input that the transform could not process.
         logs: Lines that scripts wrote with `console.log`.
-        source_rows: The row of the input from which each output was made; None when no record has several outputs.
+        source_rows: The row of the input from which each output was made. None when no record has several outputs: the
+            partition and offset of an output then identify its source record.
     """
 
     output: RecordBatch

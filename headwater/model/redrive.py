@@ -169,7 +169,7 @@ def redrive_worker_set_id(deployment_id: str, number: int) -> str:
 
 def redrive_group(deployment_id: str, number: int) -> str:
     """Return the consumer group with which the worker of a redrive reads the dead-letter topic."""
-    return redrive_worker_set_id(worker_user(deployment_id), number)
+    return f"{worker_user(deployment_id)}{_SEPARATOR}{number}"
 
 
 def deployment_of(worker_set_id: str) -> str:

@@ -15,7 +15,11 @@ from headwater.model.positions import Rewind, RewindTarget, StoredPositions, gap
 from headwater.model.stream import stream_name
 
 REWIND_REPEATABLE_FOR = timedelta(hours=1)
-"""How long after a request to rewind an identical request returns its result, until a client has got it."""
+"""How long after the request for a rewind an identical request is a retry, if no client has got the result.
+
+While the rewind is in progress, an identical request is always a retry. Once a client has got the result, it is a new
+rewind, and also after a rewind that failed, or after another request such as a pause.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +122,8 @@ def _source_epoch(current: Deployment, flow: Flow, history: Sequence[RolloutHist
 def _continues_last_requested(current: Deployment, flow: Flow) -> bool:
     """Whether the newest revision continues at the offsets of the last requested revision.
 
-    Returns False when `start_at` has changed. Returns False too when another revision has failed to roll out from
-    "latest", because the offset that was the latest then is out of date.
+    Returns False when `start_at` has changed. With `start_at` "latest", returns False too when the last requested
+    revision is another one whose rollout has failed: its offset was the latest at that time, and is out of date.
     """
     start_at = flow.pipeline_config.source.start_at
     if start_at != current.config.source.start_at:
@@ -145,7 +149,8 @@ def rewind(current: Deployment, to: RewindTarget, now: datetime) -> Deployment:
 
     A client repeats its request after a 503, and a second rewind would lose records or process them again. Therefore a
     request that repeats the last one changes nothing while the last one is in progress. After that, it changes nothing
-    until a client has got the result, but for at most REWIND_REPEATABLE_FOR.
+    until a client has got the result, but for at most REWIND_REPEATABLE_FOR. A request after a failed rewind, or after
+    another request such as a pause, is a new rewind.
 
     The desired phase stays. The condition of the last rollout stays too, because a rewind is not a rollout. Only a
     failed deployment is rolled out again. Raises StoredDataUnreadable.

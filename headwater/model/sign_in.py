@@ -1,4 +1,4 @@
-"""Signing in: a one-time code is exchanged for an API key that ends after some hours."""
+"""Signing in: a one-time code is exchanged for an API key that expires after some hours."""
 
 import secrets
 from datetime import timedelta

@@ -43,7 +43,7 @@ class Entity:
         key: The fields, or dotted paths of fields, that identify a record within its stream; empty when none do. A
             retraction has the same key as the retracted record.
         event_time_field: The field with the record's event time, if there is one.
-        price_recipes: The names of the price recipes that read this entity.
+        price_recipes: The recipes of `headwater prices enable` (docs/prices.md) that read this entity, by name.
         lowercase_fields: The fields that are stored in lower case, such as addresses and hashes.
         fallback_keys: The keys for records that lack a field of `key`. The key of such a record is the first of them
             whose fields are all in the record.
@@ -80,7 +80,7 @@ class Chain:
     """A blockchain, with its streams.
 
     Attributes:
-        source_type: The value of `source.type` for this chain. It does not say where the records come from.
+        source_type: The value of `source.type` for this chain, a label. The stream bindings select the source.
         entities: The kinds of records of the chain.
         chain_id: The EIP-155 id of an EVM chain; None for other chains.
     """

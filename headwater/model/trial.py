@@ -86,7 +86,7 @@ class StreamSample(RequestModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, json_schema_extra={"anyOf": [*_SAMPLE_SCHEMAS]})
 
     last: SampleCount | None = Field(
-        default=None, description="The newest records of all partitions, by the time of the broker."
+        default=None, description="The newest records of all partitions, by their Kafka timestamps."
     )
     since: Annotated[datetime, BeforeValidator(_to_time)] | None = Field(
         default=None, alias="from", description="The first `count` records from this time on (RFC 3339)."
@@ -197,7 +197,7 @@ class TrialRecord:
 
     Attributes:
         outputs: The records that reach the sinks.
-        failures: The records that a transform could not process, of all transforms.
+        failures: The failures of all transforms. Each names a record that its transform could not process.
         steps: The results of the transforms, in order.
         unfinished_reason: Why the processing stopped before the last transform; empty when it did not.
     """
@@ -251,7 +251,7 @@ class ErrorGroup:
     Attributes:
         uid: The uid of the transform.
         count: The number of failures.
-        first: The number of the first record of the sample that failed so.
+        first: The number, from 0, of the first record of the sample that has such a failure.
     """
 
     uid: str
@@ -273,6 +273,10 @@ class TrialSummary:
 
 
 Difference = Literal["same", "changed", "only_before", "only_after"]
+"""How the results of a record differ: `before` is the result of the revision `against`, `after` that of the request.
+
+"only_before" and "only_after" mean that only this result has outputs.
+"""
 DIFFERENCES: tuple[Difference, ...] = get_args(Difference)
 
 

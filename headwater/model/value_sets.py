@@ -9,11 +9,10 @@ from headwater.errors import Fault, InvalidInput
 
 MAX_VALUE_CHARS = 1024
 MAX_VALUES_PER_REQUEST = 250_000
-# The number of values on a page of a filter, and on a page of a dataset.
-MAX_PAGE = 10_000
-DEFAULT_PAGE = 100
-MAX_DATASET_PAGE = 500_000
-DEFAULT_DATASET_PAGE = 10_000
+MAX_VALUES_PER_PAGE = 10_000
+DEFAULT_VALUES_PER_PAGE = 100
+MAX_DATASET_VALUES_PER_PAGE = 500_000
+DEFAULT_DATASET_VALUES_PER_PAGE = 10_000
 MAX_CURSOR = 2**53 - 1
 """The largest cursor of a page. A cursor is the position of a value in the fixed order of the pages. JavaScript, which
 clients may use, represents integers up to this one exactly.

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headwater.model.metric import CountType, TimeType
+from headwater.model.metric import CountType, DurationType
 from headwater.model.reading_plan import IsolationStatus
 from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSpec
@@ -14,7 +14,7 @@ from headwater.model.worker_spec import WorkerSpec
 FENCED_STATUS = 3
 """The exit status of a worker that another worker has fenced."""
 JOIN = b"join\n"
-"""The orchestrator's message to a worker: join the consumer group and start to read."""
+"""The process orchestrator's message to a worker: join the consumer group and start to read. A Pod gets POST /join."""
 LEAVE = b"leave\n"
 """The orchestrator's message before it stops a worker without a successor: leave the consumer group."""
 
@@ -71,7 +71,8 @@ class Heartbeat(BaseModel):
         isolation: None for a worker that was started with the reading plan READ_ALL, and for a worker without
             partitions.
         counters: The counts of committed records since the start.
-        times: Histograms of the times of committed records since the start, bin → count (model/metric.py).
+        times: Histograms of durations of committed records since the start: metric type → bin → count
+            (model/metric.py).
         transforms: The counts of each transform since the start, by its uid.
         set_versions: The versions of the worker's sets by SetId.name, as the worker has read them: of all its filters,
             and of the datasets that its scripts have looked up. None before the first read.
@@ -90,7 +91,7 @@ class Heartbeat(BaseModel):
     committed_batches: int = 0
     isolation: IsolationStatus | None = None
     counters: dict[CountType, int] = Field(default_factory=dict)
-    times: dict[TimeType, dict[int, int]] = Field(default_factory=dict)
+    times: dict[DurationType, dict[int, int]] = Field(default_factory=dict)
     transforms: dict[str, TransformCounters] = Field(default_factory=dict)
     set_versions: dict[str, SetVersion] | None = None
     uptime_s: float = 0.0

@@ -60,13 +60,14 @@ class WorkerSpec(BaseModel):
         entity: The entity of the stream.
         source: How to reach the source; None means that the source is in the cluster of `kafka`.
         event_time_field: The field of the stream's records that contains the event time, if there is one.
-        slots: The greatest number of slots that the deployment may have. `WorkerSet.slots` is their number now.
+        max_slots: The greatest number of slots that the deployment may have; `WorkerSet.slots` is their number now. In
+            JSON the name is `slots`, so that an upgrade does not change the hashes of specs.
         jit: Whether V8 runs scripts with its JIT compiler.
         redrive: The redrive for which the worker reads the dead-letter topic; None for the workers of a pipeline. Their
             specs omit the field, so that an upgrade from a version without redrives does not change their hashes.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, validate_by_name=True, serialize_by_alias=True)
 
     deployment_id: str
     config_id: str
@@ -83,7 +84,7 @@ class WorkerSpec(BaseModel):
     entity: str = ""
     source: KafkaAccess | PubSubPull | None = None
     event_time_field: str | None = None
-    slots: int = 1
+    max_slots: int = Field(default=1, validation_alias="slots", serialization_alias="slots")
     jit: bool = False
     delivery: DeliveryMode = "at_least_once"
     redrive: RedriveSpec | None = Field(default=None, exclude_if=is_none)

@@ -192,7 +192,8 @@ static int equals(Slice slice, const uint8_t *bytes, int64_t size) {
 
 // Finds the value of the last field whose name is `name`: the content of a string, or the JSON text of a number or
 // boolean; empty when the field is missing or null. Returns 0 when a full parser must parse the record: the record is
-// not a JSON object, the value is an array or an object, or the value or a field name has an escape.
+// not a JSON object, a field is nested deeper than MAX_DEPTH, the value is an array or an object (with `strings_only`
+// also a number or a boolean), or the value or a field name has an escape.
 static int find_field(Json *json, const uint8_t *name, int64_t name_size, int strings_only, Slice *slice) {
     const uint8_t *at = skip_space(json, json->start), *name_end;
     slice->start = slice->end = at;

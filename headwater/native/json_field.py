@@ -31,12 +31,13 @@ def read_json_field(
 
     A row is unparsed when
     - the record is not a JSON object,
+    - the record contains arrays or objects that are nested more than 64 deep (MAX_DEPTH in json_field.c),
     - the value is an array or an object, or with `strings_only` a number or a boolean,
     - the value, or the name of any field of the object, contains an escape,
     - the value contains a byte beyond ASCII,
     - with `skip_non_ascii`, any byte of the record is beyond ASCII.
 
-    Every record that is not unparsed is a JSON object; only its UTF-8 is not checked.
+    Every other record is a JSON object, whose UTF-8 is not checked.
     """
     out, unparsed_rows = uninitialized_bytes(len(records.buffer)), zeroed_column("i", len(records))
     unparsed_count = FFI.new("int64_t *")

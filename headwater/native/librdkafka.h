@@ -104,7 +104,6 @@ void rd_kafka_conf_destroy(rd_kafka_conf_t *);
 int rd_kafka_conf_set(rd_kafka_conf_t *, const char *, const char *, char *, size_t);
 void rd_kafka_conf_set_opaque(rd_kafka_conf_t *, void *);
 void rd_kafka_conf_set_rebalance_cb(rd_kafka_conf_t *, partition_list_cb_t *);
-void rd_kafka_conf_set_offset_commit_cb(rd_kafka_conf_t *, partition_list_cb_t *);
 void rd_kafka_conf_set_error_cb(rd_kafka_conf_t *, error_cb_t *);
 void rd_kafka_conf_set_log_cb(rd_kafka_conf_t *, log_cb_t *);
 void rd_kafka_conf_set_oauthbearer_token_refresh_cb(rd_kafka_conf_t *, token_cb_t *);
@@ -156,7 +155,6 @@ int rd_kafka_assignment_lost(rd_kafka_t *);
 rd_kafka_error_t *rd_kafka_seek_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *, int);
 int rd_kafka_pause_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
 int rd_kafka_resume_partitions(rd_kafka_t *, rd_kafka_topic_partition_list_t *);
-int rd_kafka_commit(rd_kafka_t *, const rd_kafka_topic_partition_list_t *, int);
 int rd_kafka_commit_queue(
     rd_kafka_t *, const rd_kafka_topic_partition_list_t *, rd_kafka_queue_t *, partition_list_cb_t *, void *);
 int rd_kafka_committed(rd_kafka_t *, rd_kafka_topic_partition_list_t *, int);

@@ -5,6 +5,7 @@ declares the functions that Headwater uses. The function `librdkafka` finds the 
 which the declarations were not checked.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import cache
@@ -317,12 +318,12 @@ class Fetcher:
     def fetch(
         self, max_records: int, max_bytes: int, timeout_s: float, *, with_headers: bool = False
     ) -> FetchedColumns:
-        """Wait at most `timeout_s` for a message. Return all messages that are in the queue then.
+        """Wait at most `timeout_s` for a message, and return the queued messages.
 
-        Returns at most `max_records` records, of together about `max_bytes`.
+        Returns at most `max_records` messages, with about `max_bytes` in total.
         """
         struct, functions = self._struct, native_library()
-        count: int = functions.kafka_fetch_messages(struct, max_records, max_bytes, int(timeout_s * 1000))
+        count: int = functions.kafka_fetch_messages(struct, max_records, max_bytes, to_milliseconds(timeout_s))
         errors = [_error(struct.errors[i]) for i in range(struct.errors_count)]
         end_offsets = {struct.ends[i].partition: struct.ends[i].offset for i in range(struct.ends_count)}
         if not count:
@@ -359,13 +360,30 @@ class Fetcher:
         return RecordHeaders(counts, BytesColumn(names, name_sizes), BytesColumn(values, value_sizes))
 
 
-_NO_BYTES: Final = BytesColumn.of(())
-_NO_INT64: Final = Column("q")
-_NO_INT32: Final = Column("i")
+_EMPTY_BYTES_COLUMN: Final = BytesColumn.of(())
+_EMPTY_INT64_COLUMN: Final = Column("q")
+_EMPTY_INT32_COLUMN: Final = Column("i")
+
+
+def to_milliseconds(timeout_s: float) -> int:
+    """Convert a timeout to whole milliseconds for librdkafka.
+
+    The result is rounded up. Otherwise the last fraction of a millisecond before a deadline would become 0 ms, and the
+    caller would poll in a busy loop until the deadline. A negative timeout becomes 0, since librdkafka would wait
+    forever.
+    """
+    return max(0, math.ceil(timeout_s * 1000))
 
 
 def _without_records(errors: list[PartitionError], end_offsets: dict[int, int]) -> FetchedColumns:
-    columns = _NO_BYTES, _NO_BYTES, _NO_INT64, _NO_INT64, _NO_INT64, _NO_INT32
+    columns = (
+        _EMPTY_BYTES_COLUMN,
+        _EMPTY_BYTES_COLUMN,
+        _EMPTY_INT64_COLUMN,
+        _EMPTY_INT64_COLUMN,
+        _EMPTY_INT64_COLUMN,
+        _EMPTY_INT32_COLUMN,
+    )
     return FetchedColumns(*columns, errors, end_offsets)
 
 

@@ -10,7 +10,7 @@ enum {
     PARTITION_EOF = -191,
     QUEUE_FULL = -184,
     ASSIGN_PARTITIONS = -175,
-    FIRST_CHUNK = 8,  // messages that are dequeued at once, before their average size is known
+    FIRST_CHUNK = 8,  // messages that are dequeued at once while fewer records than this have been dequeued
     MAX_CHUNK = 64,
     PREFETCH_DISTANCE = 8,  // how many messages before its use a message is loaded into the CPU's caches
     MAX_HEADERS = 16,
@@ -61,7 +61,7 @@ static KafkaEvent *queue_event(KafkaEvents *events, int kind, int code, const ch
     return event;
 }
 
-// Ends a wait of `kafka_fetch_messages`. `rd_kafka_yield` would not do: after it, `rd_kafka_consume_batch_queue` of
+// Ends a wait of `kafka_fetch_messages`. `rd_kafka_yield` can't be used: after it, `rd_kafka_consume_batch_queue` of
 // librdkafka 2.15 lost the next message of the queue, and later versions were not checked.
 static void wake_reader(const KafkaEvents *events) {
     if (events->queue) kafka.queue_yield(events->queue);

@@ -16,7 +16,7 @@ class Orchestrator(Protocol):
     """
 
     def ensure(self, wanted: WorkerSet) -> None:
-        """Make the running worker set that has the id of `wanted` equal to it.
+        """Make the running worker set with the same id equal to `wanted`.
 
         The call is idempotent: it does nothing when the same set already runs. It returns before the workers are ready.
 
@@ -26,16 +26,18 @@ class Orchestrator(Protocol):
         the running set cancels the replacement.
 
         When only the number of slots differs from the running set, the workers that stay continue to run. New workers
-        join the consumer group, and workers that leave it commit what they have read first. During a hand-over, the
-        call does nothing, and a later call changes the number.
+        join the consumer group, and workers that leave it commit what they have read first. During a hand-over, no
+        worker leaves the group: the process orchestrator ignores a changed number of slots in a call during the
+        hand-over, and applies the number in the first call after the hand-over.
         """
 
     def set_lease_remaining(self, remaining_s: float) -> None:
         """Tell the orchestrator for how many seconds this controller still holds the lease.
 
-        After that time, a worker that exited because it was fenced (FENCED_STATUS) is not restarted until the next
-        call. The worker that fenced it may belong to the next leader, and the two workers would fence each other
-        repeatedly.
+        Without the lease, the process orchestrator does not restart a worker that exited because it was fenced
+        (FENCED_STATUS). The worker that fenced it may belong to the next leader, and the two workers would fence each
+        other repeatedly. Without the lease, the orchestrator for Kubernetes forgets all wanted worker sets and changes
+        no Pod: the next leader manages the same Pods, and the kubelet restarts their containers.
         """
 
     def stop_workers(self, worker_set_id: str) -> bool:
@@ -45,16 +47,18 @@ class Orchestrator(Protocol):
         """
 
     def status(self, worker_set_id: str) -> Sequence[ObservedWorker]:
-        """Return the workers as they were observed at most 1 s ago; empty when there is no set.
+        """Return the workers as they were last observed; empty when there is no set.
 
-        Never blocks on a worker. Raises OrchestratorUnavailable when the state can't be read, since an empty list would
-        wrongly mean that no worker runs.
+        Never blocks on a worker. A local worker sends a heartbeat each second. The state of a Pod may be 10 s old, and
+        the report of its worker 20 s (`CURRENT_FOR_S` in kubernetes/cluster.py and kubernetes/report_reader.py). Raises
+        OrchestratorUnavailable when the state can't be read, since an empty list would wrongly mean that no worker
+        runs.
         """
 
     def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
-        """Return the workers that are being prepared to take over.
+        """Return the workers with another spec that are being prepared to take over.
 
-        Returns an empty result when no replacement is in progress.
+        Returns an empty result when no worker with another spec is being replaced.
         """
 
     def take_logs(self) -> dict[str, list[LogLine]]:

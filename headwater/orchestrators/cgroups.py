@@ -21,7 +21,10 @@ log = structlog.get_logger(__name__)
 MOUNT = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 SUPERVISOR = "supervisor"
-"""The cgroup to which the service's own processes move. On v2, a cgroup with processes can't have child cgroups."""
+"""The cgroup to which the service's own processes move.
+
+On v2, a cgroup with processes can't enable the memory controller for its child cgroups.
+"""
 DELEGATED = ("user.delegate", "trusted.delegate")
 """The extended attributes by which systemd marks a delegated cgroup."""
 MAX_MOVE_ATTEMPTS = 10

@@ -15,15 +15,16 @@ committed records of another one. To read partitions one by one costs only some 
 class OomHistory:
     """The out-of-memory kills of one slot, and the reading plan of the next worker.
 
-    When a worker is killed while it reads a single partition, that partition is quarantined. A quarantine applies to
-    one spec: the first worker with another spec reads its partitions one by one.
+    When a worker is killed while it reads a single partition, that partition is quarantined: workers read it only once
+    an hour, and alone, while its committed position does not change. A quarantine applies to one spec: the first worker
+    with another spec reads its partitions one by one.
     """
 
     def __init__(self) -> None:
         self._spec_hash = ""
         self._isolates_partitions = False
         self._quarantined: dict[int, int] = {}
-        self._previous_killers: frozenset[PartitionPosition] = frozenset()
+        self._quarantined_with_previous_spec: frozenset[PartitionPosition] = frozenset()
         self._quarantined_in_any_slot: frozenset[PartitionPosition] = frozenset()
         self._last_kill_at = float("-inf")
 
@@ -37,7 +38,7 @@ class OomHistory:
 
     @property
     def quarantined(self) -> tuple[PartitionPosition, ...]:
-        """The partitions that are not read, and the offsets at which reading stopped."""
+        """The quarantined partitions, each with the committed position at which it was quarantined."""
         return tuple(PartitionPosition(partition, offset) for partition, offset in sorted(self._quarantined.items()))
 
     def set_quarantined_in_any_slot(self, positions: Iterable[PartitionPosition]) -> None:
@@ -49,7 +50,10 @@ class OomHistory:
         self._quarantined_in_any_slot = frozenset(positions)
 
     def on_isolation_status(self, spec_hash: str, status: IsolationStatus) -> None:
-        """Update the state from the isolation status in a heartbeat of the slot's worker."""
+        """Update the state from a heartbeat of the slot's worker.
+
+        The status says how far the worker has come in reading its partitions one by one.
+        """
         self._reset_for_new_spec(spec_hash)
         self._isolates_partitions = not status.is_over
         self._quarantined = dict(status.quarantined)
@@ -71,12 +75,12 @@ class OomHistory:
         if isolated is not None or now - self._last_kill_at < REPEATED_WITHIN_S:
             self._isolates_partitions = True
         self._last_kill_at = now
-        return isolated in self._previous_killers
+        return isolated in self._quarantined_with_previous_spec
 
     def _reset_for_new_spec(self, spec_hash: str) -> None:
         """Reset the history when the slot's worker has another spec."""
         if spec_hash == self._spec_hash:
             return
         self._isolates_partitions = self.reading_plan(spec_hash).isolates_partitions
-        self._previous_killers = self._quarantined_in_any_slot.union(self.quarantined)
+        self._quarantined_with_previous_spec = self._quarantined_in_any_slot.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

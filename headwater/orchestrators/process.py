@@ -1,14 +1,14 @@
 """Runs workers as local processes, one per slot.
 
 A worker sends heartbeats over a socket pair, and is restarted with back-off when it ends. A single thread manages all
-slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and heartbeats at once, without
-polling. Workers die with this process (children.py); the next start creates them again.
+slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and heartbeats at once. Workers die
+with this process (children.py); the next start creates them again.
 
 At most MAX_STARTING workers start at once. Restarts after a death are not limited.
 
-A change starts a successor beside each worker. When all successors of a set are prepared, the workers receive SIGTERM.
-When a worker has ended, its successor receives JOIN and has the same static group membership, so no partition is
-reassigned. Workers that have no successor end last, and leave the consumer group.
+A change of the spec starts a successor beside each worker. When all successors of a set are prepared, the workers
+receive SIGTERM. When a worker has ended, its successor receives JOIN and has the same static group membership, so no
+partition is reassigned. Workers that have no successor end last, and leave the consumer group.
 """
 
 import contextlib
@@ -27,13 +27,13 @@ from typing import NamedTuple
 import structlog
 
 from headwater.child_logs import captured_output
-from headwater.children import spawn
+from headwater.children import set_niceness, spawn
 from headwater.errors import OrchestratorUnavailable
 from headwater.loop_health import LoopHealth
 from headwater.model.deployment import LogLine, ObservedWorker
 from headwater.model.progress_clock import STUCK_AFTER_S
 from headwater.model.reading_plan import ReadingPlan
-from headwater.model.worker_protocol import WorkerSnapshot
+from headwater.model.worker_protocol import Heartbeat, WorkerSnapshot
 from headwater.model.worker_spec import WorkerSet
 from headwater.orchestrators.cgroups import WorkerCgroup, WorkerCgroups, write_base_file
 from headwater.orchestrators.memory_usage import OomKillDetector, own_cgroup_counter, resident_bytes
@@ -42,19 +42,28 @@ from headwater.orchestrators.worker_process import WorkerProcess
 
 log = structlog.get_logger(__name__)
 
-TICK_S = 0.2
-"""The maximum time between two reconciliations of all slots."""
+RECONCILE_INTERVAL_S = 0.2
+"""The longest wait for a reconciliation of all slots. The ends of back-offs and stop deadlines cause no event."""
 MAX_RETRY_DELAY_S = 2.0
 """The maximum wait after an error of the thread. The wait delays the restart of workers."""
 STOP_GRACE_S = 10.0
 """How long a worker may take to end after SIGTERM. Then it is killed."""
 MEMORY_CHECK_INTERVAL_S = 1.0
 MAX_LOG_BYTES = 4 << 20
-MAX_STARTING = 2 * len(os.sched_getaffinity(0))
+_CORES = len(os.sched_getaffinity(0))
+MAX_STARTING = 2 * _CORES
 """How many workers may start at once.
 
 A start takes about a second of CPU time. If all workers of a large pipeline started at once, the running ones could
 send nothing to Kafka for longer than their session may last.
+"""
+MANY_WORKERS = 16 * _CORES
+NICENESS_OF_MANY = 10
+"""The niceness of workers that have started and send a heartbeat when there are more than MANY_WORKERS.
+
+Kafka, Valkey and the API on the same machine then have priority. Otherwise busy workers would leave Kafka so little CPU
+time that workers lose their membership of the consumer group, and repeat records. With few workers, a lower priority
+would only delay records. A start has the normal priority: on a busy machine, it would otherwise never end.
 """
 CGROUP_REMOVAL_TIMEOUT_S = 2.0
 """How long `close` waits for the workers' control groups to become empty. The next start removes remaining ones."""
@@ -300,15 +309,15 @@ class ProcessOrchestrator:
         self._stop_all()
 
     def _run_once(self) -> None:
-        """Wait for an event, and reconcile all slots if the event requires that or TICK_S are over.
+        """Wait for an event, and reconcile all slots if that is required or due.
 
-        A heartbeat with an unchanged state requires nothing: if each one did, the CPU time would grow with the square
-        of the number of workers.
+        A heartbeat with an unchanged state does not require a reconciliation. If each heartbeat caused one, the CPU
+        time would grow with the square of the number of workers.
         """
-        events = self._selector.select(TICK_S)
-        is_required = [self._handle_ready_descriptor(key) for key, _ in events]
-        if not events or any(is_required) or self._clock() >= self._next_reconciliation:
-            self._next_reconciliation = self._clock() + TICK_S
+        events = self._selector.select(max(0.0, self._next_reconciliation - self._clock()))
+        requires_reconciliation = [self._handle_ready_descriptor(key) for key, _ in events]
+        if any(requires_reconciliation) or self._clock() >= self._next_reconciliation:
+            self._next_reconciliation = self._clock() + RECONCILE_INTERVAL_S
             with self._lock:
                 self._reconcile()
 
@@ -323,7 +332,7 @@ class ProcessOrchestrator:
         self._enforce_memory_limits()
 
     def _handle_ready_descriptor(self, key: selectors.SelectorKey) -> bool:
-        """Read what a descriptor has. Return whether that requires a reconciliation."""
+        """Read from a ready descriptor. Return whether the event requires a reconciliation."""
         if key.data is None:
             with contextlib.suppress(BlockingIOError):
                 self._wake_receiver.recv(4096)
@@ -341,7 +350,7 @@ class ProcessOrchestrator:
     def _hand_over_if_prepared(self, worker_set_id: str) -> None:
         """Begin the hand-over when all successors of the worker set are prepared."""
         wanted = self._pending_sets[worker_set_id]
-        if all(self._slots[worker_set_id][number].is_prepared for number in range(wanted.slots)):
+        if all(self._slots[worker_set_id][number].has_prepared_successor for number in range(wanted.slots)):
             self._running_sets[worker_set_id] = self._pending_sets.pop(worker_set_id)
             for _, slot in self._slots_of(worker_set_id):
                 slot.hand_over()
@@ -427,7 +436,9 @@ class ProcessOrchestrator:
         if role.wanted_spec_hash is None:  # a teardown during a hand-over
             process.leave_group()
         if now >= process.stop_deadline and not process.was_killed_late:
-            log.warning("worker ignored SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S)
+            log.warning(
+                "worker has not ended in time after SIGTERM; it is killed", worker=slot.name, grace_s=STOP_GRACE_S
+            )
             process.was_killed_late = True
             process.child.send(signal.SIGKILL)
 
@@ -497,7 +508,7 @@ class ProcessOrchestrator:
                 spec_hash=spec_hash,
                 child=child,
                 control_socket=control_socket,
-                on_heartbeat=lambda heartbeat: slot.on_heartbeat(process, heartbeat),
+                on_heartbeat=lambda heartbeat: self._on_heartbeat(slot, process, heartbeat),
                 clock=self._clock,
                 oom_kills=self._own_cgroup_oom_kills if cgroup is None else OomKillDetector(self._clock, cgroup.kills),
                 cgroup=cgroup,
@@ -508,6 +519,14 @@ class ProcessOrchestrator:
             self._selector.register(process.pidfd, selectors.EVENT_READ, process)
             undo.pop_all()
         return process
+
+    def _on_heartbeat(self, slot: Slot, process: WorkerProcess, heartbeat: Heartbeat) -> None:
+        slot.on_heartbeat(process, heartbeat)
+        has_started = heartbeat.state != "starting" and process.child.poll() is None
+        if process.has_low_priority or not has_started or sum(map(len, self._slots.values())) <= MANY_WORKERS:
+            return
+        niceness = os.getpriority(os.PRIO_PROCESS, 0) + NICENESS_OF_MANY
+        process.has_low_priority = set_niceness(process.child.pid, niceness)
 
     def _new_cgroup(self, undo: contextlib.ExitStack) -> WorkerCgroup | None:
         """Create the control group of a worker. Raises OSError.

@@ -20,12 +20,12 @@ MAX_PENDING_LINES = 1000
 OOM_REPORTED_FOR_S = 900.0
 """How long a restarted worker is reported as killed for memory."""
 OVER_LIMIT_REASON = (
-    "killed for memory: the worker and the process of its scripts together needed more memory than worker_memory_mb "
-    "allows"
+    "killed for memory: the worker and the process of its scripts together needed more memory than "
+    "HEADWATER_WORKER_MEMORY_MB allows"
 )
 SCRIPTS_KILLED_MESSAGE = (
     "The kernel killed the process of the scripts for memory: the process and its worker together needed more memory "
-    "than worker_memory_mb allows. The worker has started a new process for its scripts."
+    "than HEADWATER_WORKER_MEMORY_MB allows. The worker has started a new process for its scripts."
 )
 QUIET_REASON = (
     f"The worker has made no progress for more than {QUIET_AFTER_S:.0f} s. "
@@ -124,8 +124,8 @@ class Slot:
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_PENDING_LINES))
 
     @property
-    def is_prepared(self) -> bool:
-        """Whether the successor is prepared and could join the consumer group at once."""
+    def has_prepared_successor(self) -> bool:
+        """Whether the slot has a successor that could join the consumer group at once."""
         process = self.successor.process
         return process is not None and self.successor.runs_wanted_spec and process.is_prepared
 

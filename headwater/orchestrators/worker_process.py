@@ -16,8 +16,8 @@ from headwater.model.worker_protocol import JOIN, LEAVE, Heartbeat
 from headwater.orchestrators.cgroups import WorkerCgroup
 from headwater.orchestrators.memory_usage import OomKillDetector
 
-STARTING_S = 10.0
-"""After this time a process is not regarded as starting any more: it waits for something else than the CPU."""
+START_TIMEOUT_S = 10.0
+"""After this time a process does not count as starting: it probably waits for something other than CPU time."""
 MAX_HEARTBEAT_BYTES = 1 << 20
 """A longer heartbeat is discarded."""
 
@@ -35,13 +35,14 @@ class WorkerProcess:
         clock: Returns monotonic seconds.
         oom_kills: Detects the out-of-memory kills in the control group of the process.
         cgroup: The process's own control group, if it has one.
-        heartbeat: The last heartbeat; None before the first one.
-        reason: The reason in the last heartbeat; empty when the heartbeat has none.
+        heartbeat: The last valid heartbeat; None before the first one.
+        reason: The reason in the last heartbeat, or that the last heartbeat was invalid; empty when it has none.
         stop_deadline: When the process must have ended after SIGTERM, in monotonic seconds; None before SIGTERM.
         was_killed_over_limit: Whether the orchestrator or the kernel killed the process because it used more memory
             than its limit.
         was_killed_stuck: Whether the orchestrator killed the process because it made no progress.
         was_killed_late: Whether the orchestrator killed the process because it did not end in time.
+        has_low_priority: Whether the CPU priority of the process was lowered.
         progress_clock: Measures the time since the process last made progress.
         pidfd: A file descriptor that becomes readable when the process ends.
         start_time: When the process was started.
@@ -60,6 +61,7 @@ class WorkerProcess:
     was_killed_over_limit: bool = False
     was_killed_stuck: bool = False
     was_killed_late: bool = False
+    has_low_priority: bool = False
     progress_clock: ProgressClock = field(init=False)
     pidfd: int = -1
     start_time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -79,7 +81,7 @@ class WorkerProcess:
 
     @property
     def isolation(self) -> IsolationStatus | None:
-        """The isolation status in the last heartbeat."""
+        """How far the worker has come in reading its partitions one by one."""
         return self.heartbeat.isolation if self.heartbeat is not None else None
 
     @property
@@ -89,12 +91,12 @@ class WorkerProcess:
 
     @property
     def is_starting(self) -> bool:
-        """Whether the process is being prepared.
+        """Whether the process has not finished its start.
 
-        After STARTING_S it is not regarded as starting any more.
+        After START_TIMEOUT_S it does not count as starting.
         """
-        is_unready = self.reported_state in ("", "starting")
-        return is_unready and self.stop_deadline is None and self.clock() < self._started_at + STARTING_S
+        has_not_started = self.reported_state in ("", "starting")
+        return has_not_started and self.stop_deadline is None and self.clock() < self._started_at + START_TIMEOUT_S
 
     @property
     def is_quiet(self) -> bool:
@@ -159,7 +161,7 @@ class WorkerProcess:
         try:
             heartbeat = Heartbeat.model_validate_json(line)
         except ValidationError as error:
-            self.reason = f"the worker wrote a heartbeat that can't be read: {error.error_count()} faults"
+            self.reason = f"the worker sent an invalid heartbeat: {error.error_count()} validation errors"
             return
         self.progress_clock.on_heartbeat(heartbeat, self.clock())
         self.heartbeat, self.reason = heartbeat, heartbeat.reason

@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 MAX_TICKS_IN_MEMORY = 500_000
 """When more ticks than this are in memory, no more are accepted until a write succeeds."""
 MAX_CACHED_TOKENS = 1_000_000
-"""How many tokens have their accepted price bands in the cache."""
+"""When the caches of accepted bands and of registered quoted ticks have more keys together, both are cleared."""
 
 
 class PriceWriter:
@@ -196,7 +196,7 @@ class PriceWriter:
     ) -> tuple[dict[bytes, bytes], dict[bytes, Sequence[bytes]]]:
         """Return the ticks to append to tails, and the ticks to fold into states.
 
-        Both are by token. The ticks to append are packed.
+        Both are by token. The ticks to append are encoded by `encode_tail`.
         """
         tails, to_fold = dict[bytes, bytes](), {token: ticks.get(token, []) for token in self._long_tails[partition]}
         for token, values in ticks.items():
@@ -231,7 +231,12 @@ class PriceWriter:
         return states
 
     def _read_and_extend_archive(self, states: Mapping[bytes, TokenState]) -> dict[ArchiveKey, bytes]:
-        """Return the archive of the time buckets to which states add ticks, with these ticks."""
+        """Return the archive of each bucket of time to which the states add ticks.
+
+        A state keeps only the recent ticks of its token. The store keeps earlier ticks in archives, one per bucket,
+        which is an hour or a minute (see model/price/archive.py). The returned archive has the stored ticks of the
+        bucket and the added ticks.
+        """
         to_archive = {
             (token, bucket): ticks for token, state in states.items() for bucket, ticks in state.to_archive.items()
         }

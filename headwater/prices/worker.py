@@ -21,7 +21,8 @@ COMMIT_INTERVAL_S = 0.5
 """Seconds between writes. A price is about this old when a reader asks for it, or older when writes are slow."""
 PAUSE_PER_WRITE = 2
 """The pause after a write, as a multiple of the write's duration: ticks of a token are cheaper when written together.
-The pause ends early when FLUSH_AT_TICKS are in memory."""
+The pause ends early when FLUSH_AT_TICKS are in memory.
+"""
 IDLE_POLL_S = 0.1
 """The timeout of a poll of the source. A write that is due waits at most this long for the poll."""
 FLUSH_AT_TICKS = 250_000
@@ -58,13 +59,16 @@ class PriceDelivery:
         self._has_failed = False
 
     def connect(self, timeout_s: float) -> None:
-        """Do nothing: the source connects to Kafka, and the first write connects to the store."""
+        """Do nothing: source and price store connect when they are first used."""
 
     def start(self, timeout_s: float) -> None:
         """Do nothing: at each assignment the source calls `PriceWriter.acquire_partitions`."""
 
     def deliver(self, in_flight: InFlightBatch) -> tuple[int, list[Failure]]:
-        """Do nothing: the TickCollector has handed the ticks to the price writer already."""
+        """Exclude the dropped partitions, and produce nothing.
+
+        The TickCollector has handed the ticks to the price writer already.
+        """
         in_flight.exclude_dropped()
         return 0, []
 

@@ -1,6 +1,6 @@
 // COINS: coin → decimals of its sizes
 // Ticks of the same time are ordered by block_number and log_index, and log_index has 24 bits. The id of a trade (tid)
-// has up to 50 bits: where it is the order, it is split over both.
+// has up to 50 bits: when the tid gives the order, its high bits are in block_number and its low 24 bits in log_index.
 const INDEX_SIZE = 2 ** 24;
 
 // trade_index orders the trades of one block as they were executed. Records of older versions have no trade_index; they

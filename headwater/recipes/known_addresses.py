@@ -75,7 +75,7 @@ QUOTES: Final[Mapping[str, NamesByAddress]] = {
         "So11111111111111111111111111111111111111112": "SOL",
     },
 }
-"""The quote tokens of pools without a stablecoin.
+"""The usual quote tokens of pools without a stablecoin. `select_pools` also finds others.
 
 When both tokens of a pool are in this table, the first one of them is the quote token.
 """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from headwater.errors import SetupError
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.recipes.addresses import as_in_records
 
 MAX_POOLS = 5_000
@@ -148,7 +148,7 @@ def _announced_pool(topics: Sequence[str], data: str) -> Pool:
 
 
 def select_pools(
-    pools: Iterable[Pool], tokens: Mapping[str, ListedToken], stablecoins: Collection[str], quotes: Sequence[str]
+    pools: Iterable[Pool], tokens: Mapping[str, TokenListEntry], stablecoins: Collection[str], quotes: Sequence[str]
 ) -> PoolSelection:
     """Select the pools that a script can compute prices from.
 
@@ -181,7 +181,7 @@ def select_pools(
 
 def _quoted_entries(
     pools: Iterable[Pool],
-    tokens: Mapping[str, ListedToken],
+    tokens: Mapping[str, TokenListEntry],
     quotes: Sequence[str],
     priced: Sequence[str],
     left_out: Counter[str],
@@ -212,7 +212,7 @@ def _quoted_entries(
     return entries
 
 
-def _entry(pool: Pool, tokens: Mapping[str, ListedToken], quote: str, *, is_usd: bool) -> PoolEntry:
+def _entry(pool: Pool, tokens: Mapping[str, TokenListEntry], quote: str, *, is_usd: bool) -> PoolEntry:
     """Return the table entry of a pool.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from headwater.errors import SetupError
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.model.stream import CATALOG
 from headwater.recipes.addresses import as_in_records
 
@@ -16,7 +16,7 @@ CHAINS = {1: "ethereum", 10: "optimism", 101: "solana"} | {
     chain.chain_id: chain.name for chain in CATALOG if chain.chain_id is not None
 }
 """The name of each chain, by its `chainId` in Token Lists. Tokens of other chains are ignored."""
-Tokens = dict[str, dict[str, ListedToken]]
+Tokens = dict[str, dict[str, TokenListEntry]]
 """Tokens by chain and address, which is in the form of `as_in_records`."""
 
 
@@ -40,7 +40,7 @@ def read_token_list(text: bytes) -> Tokens:
     tokens: Tokens = {}
     for token in listed:
         if chain := CHAINS.get(token.chainId):
-            tokens.setdefault(chain, {})[as_in_records(token.address)] = ListedToken(token.symbol, token.decimals)
+            tokens.setdefault(chain, {})[as_in_records(token.address)] = TokenListEntry(token.symbol, token.decimals)
     return tokens
 
 

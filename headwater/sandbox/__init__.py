@@ -2,11 +2,16 @@
 
 docs/sandbox.md explains the sandbox and its limits. The words of this package:
 
-- segment: a part of a batch, which the child runs at once.
+- segment: records of a batch that the parent sends to the child together, in one frame.
 - realm: a JavaScript global environment of its own, with one loaded script.
 - `flow.contains(dataset, values)`: the only function of the object `flow`, which looks values up in a dataset.
 - lookup request: the values of a segment that the child asks the parent to look up.
-- pass: one run of the records of a segment whose output is not final. A pass ends with a lookup request or the results.
+- assumed answer: `flow.contains` returns false for a value whose answer is not known yet. A record that got a wrong
+  assumed answer runs again. The output of a record is final when none of its assumed answers was wrong.
+- pass: one run of those records of a segment that have no final output yet. A pass ends with a lookup request or the
+  results.
+- blocking script: a script that can call `flow.contains` and may keep state. It must not get assumed answers, so it
+  blocks in each call of `flow.contains` until the answer is known (see analysed_script.py).
 - dry run: a run of a segment in a second realm, only to find the values that the script looks up.
 """
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Self
 
-from headwater.sandbox.analysis.state import keeps_state, may_use_flow_object
+from headwater.sandbox.analysis.state import may_keep_state, may_use_flow_object
 from headwater.sandbox.analysis.tree import parse
 
 
@@ -11,10 +11,11 @@ class AnalysedScript(NamedTuple):
 
     Attributes:
         text: The source text.
-        must_block: Whether the script can call `flow.contains` and may keep state (see `analysis/state.py`). Such a
-            script is called stateful. It processes each record once, in order, and blocks until each answer of
-            `flow.contains` is known. All other scripts may process a record more than once, also scripts that keep
-            state but can't call `flow`. The values of their top-level variables are therefore not reliable.
+        must_block: Whether the script can call `flow.contains` and is stateful, that is, may keep state (see
+            `analysis/state.py`). Such a script is called blocking. In its own realm it processes the records once, in
+            order, and blocks until each answer of `flow.contains` is known. All other scripts may process a record more
+            than once, also stateful scripts that can't call `flow`. The values of their top-level variables are
+            therefore not reliable.
     """
 
     text: str
@@ -23,4 +24,4 @@ class AnalysedScript(NamedTuple):
     @classmethod
     def of(cls, text: str) -> Self:
         """Analyse the source text of a script."""
-        return cls(text, may_use_flow_object(text) and keeps_state(parse(text)))
+        return cls(text, may_use_flow_object(text) and may_keep_state(parse(text)))

@@ -1,4 +1,4 @@
-"""Decides which segments of a stateful script get a dry run first.
+"""Decides which segments of a blocking script get a dry run first.
 
 A segment is a part of a batch, which a child runs at once. A dry run calls the script for the records of the segment in
 a separate realm, to find out for which values it calls `flow.contains`. The parent looks up these values in bulk, so
@@ -12,7 +12,7 @@ DRY_RUN_REALM_BIT: Final = 0x8000
 """A script's number with this bit set is the number of its realm for dry runs."""
 FEW_RECORDS: Final = 4
 """A segment with at most this many records gets no dry run."""
-_SEGMENTS_PER_REALM: Final = 64
+_DRY_RUNS_PER_REALM: Final = 64
 """The number of dry runs in a realm before it is reloaded."""
 _PAUSE_WITHOUT_LOOKUPS: Final = 8
 """The number of segments without a dry run after a dry run in which the script looked nothing up."""
@@ -32,7 +32,7 @@ class DryRunScheduler:
         self._pauses: dict[int, int] = {}
         """By script number: the number of segments before the next dry run."""
         self._failed: set[int] = set()
-        """The scripts whose last load or run in the realm for dry runs has failed."""
+        """The scripts for which `on_failed` was called since their last finished dry run."""
 
     def count_segment(self, script_number: int, record_count: int) -> bool:
         """Count a segment, and return whether it gets a dry run. Call it once per segment."""
@@ -45,11 +45,11 @@ class DryRunScheduler:
     def count_dry_run(self, script_number: int) -> bool:
         """Count a dry run, and return whether the realm must be reloaded before it."""
         dry_runs = self._dry_runs.get(script_number, 0)
-        self._dry_runs[script_number] = (dry_runs + 1) % _SEGMENTS_PER_REALM
+        self._dry_runs[script_number] = (dry_runs + 1) % _DRY_RUNS_PER_REALM
         return dry_runs == 0
 
     def has_failed(self, script_number: int) -> bool:
-        """Return whether a script's realm for dry runs has failed since the last finished dry run."""
+        """Return whether `on_failed` was called for a script since its last finished dry run."""
         return script_number in self._failed
 
     def on_finished(self, script_number: int, *, has_looked_up: bool) -> None:
@@ -61,7 +61,7 @@ class DryRunScheduler:
     def on_failed(self, script_number: int) -> None:
         """Pause the dry runs of a script after a failure.
 
-        Its realm could not be loaded, or the child died in a dry run.
+        Its realm could not be loaded, or the child died while it ran a segment that had a dry run.
         """
         self._pauses[script_number] = _PAUSE_AFTER_FAILURE
         self._failed.add(script_number)

@@ -34,9 +34,8 @@ class Kind(enum.IntEnum):
     SEGMENT = 1
     LOOKUP_REQUEST = 2  # child: [dataset name, [value, …], …] as JSON
     RESULTS = 3  # child: a line per record; SUMMARY follows
-    LOOKUP_RESPONSE = (
-        4  # parent, to LOOKUP_REQUEST: a line per dataset name, "?" for an unknown name or a digit per value
-    )
+    # parent, to LOOKUP_REQUEST: a line per dataset name, "?" for an unknown name or a digit per value
+    LOOKUP_RESPONSE = 4
     LOAD = 5  # parent: realm number (u16), whether the script must block on each answer (u8), source text
     LOADED = 6  # child: the script is ready
     TRACE = 7  # child: the index in its segment of the record that the child processes now
@@ -91,9 +90,9 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame, and send as much as the socket accepts.
 
-        The parent sends a frame only while at most one earlier frame has no reply. So if bytes of two earlier frames
-        are still queued, the child has replied to a frame that it has not read: this raises ProtocolError. Also raises
-        ChannelClosed.
+        When the parent sends a frame, the child has replied to all earlier frames except at most one. If bytes of two
+        earlier frames are still queued, the child has replied to one that it can't have read completely: this raises
+        ProtocolError. Also raises ChannelClosed.
         """
         if len(self._outgoing) > _MAX_PARTS:
             raise ProtocolError("the child replied to a frame that it has not read")

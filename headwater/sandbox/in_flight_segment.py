@@ -11,8 +11,8 @@ from headwater.sandbox.script_batch import DRY_RUN_FLAG, ScriptBatch, Segment
 class InFlightSegment:
     """A segment that was sent to the child and is not finished.
 
-    A pass of the child runs the records of the segment until it has values to look up or the results. After the lookup,
-    a further pass follows.
+    A pass of the child runs those records of the segment that have no final output yet. It ends with a lookup request
+    or the results. After the lookup, a further pass follows.
 
     Attributes:
         script_batch: The batch of the segment.

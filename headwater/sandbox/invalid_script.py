@@ -9,7 +9,7 @@ _TOP_LEVEL_USES = {
 }
 _TOP_LEVEL_ADVICE = (
     "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
-    "of `process(record)`, where the time and random numbers follow the record."
+    "of `process(record)`, where the time and random numbers are derived from the record."
 )
 
 

@@ -47,12 +47,13 @@ class Results:
         record_count: The number of records that have results.
         interrupted: Whether the time limit interrupted the record after these records.
         slow_indexes: The indexes of records that took more than 50 ms of wall time.
-        unfinished_indexes: The indexes of records without a final output after 16 passes. A pass runs the records of
-            the segment whose output is not final; the next pass follows when the values are looked up. For these
+        unfinished_indexes: The indexes of records without a final output after 16 passes. A pass runs those records of
+            the segment that have no final output yet; the next pass follows when the values are looked up. For these
             records each answer led to a new lookup. They run alone.
         lines: For each record b"" (dropped), b"!…" (an error) or its outputs, with OUTPUT_SEPARATOR between them.
         logs: The lines that the script printed.
-        all_final: Whether all lines are final: none is an error or may be too large, no record is slow or unfinished.
+        need_no_checks: Whether all lines can be stored as they are: none is an error or may be too large, and no record
+            is slow or unfinished.
         has_multiple_outputs: Whether any line may contain more than one output.
     """
 
@@ -62,7 +63,7 @@ class Results:
     unfinished_indexes: list[int]
     lines: BytesColumn
     logs: list[str]
-    all_final: bool
+    need_no_checks: bool
     has_multiple_outputs: bool
 
 
@@ -91,9 +92,11 @@ def parse_results(payload: bytes, summary: bytes, sent_count: int) -> Results:
         raise ProtocolError("the results don't fit the records of their segment") from error
     is_small = split.lines.max_size <= MAX_OUTPUT_BYTES
     has_errors = split.has_first_byte
-    all_final = is_small and not (slow_indexes or unfinished_indexes or has_errors)
+    need_no_checks = is_small and not (slow_indexes or unfinished_indexes or has_errors)
     logs = [_log_line(line) for line in log_lines]
-    return Results(count, interrupted, slow_indexes, unfinished_indexes, split.lines, logs, all_final, split.has_byte)
+    return Results(
+        count, interrupted, slow_indexes, unfinished_indexes, split.lines, logs, need_no_checks, split.has_byte
+    )
 
 
 def _indexes(text: bytes) -> list[int]:

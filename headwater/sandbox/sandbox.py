@@ -25,7 +25,7 @@ from headwater.sandbox.script_batch import ChildDeath, Mode, ScriptBatch, Segmen
 log = structlog.get_logger(__name__)
 
 KILL_GRACE_S = 0.5
-"""Grace period after a time limit. A child that V8 has not interrupted by then is killed."""
+"""Grace period after a time limit. If V8 has not interrupted the script by then, the parent kills the child."""
 CPU_STARVATION_TIMEOUT_S = 10.0
 """After this time a child is killed even if it got too little CPU time to reach its limit."""
 RECYCLE_ABOVE_BYTES = 208 << 20
@@ -34,10 +34,10 @@ RECYCLE_INTERVAL_S = 10.0
 """The shortest interval between two replacements of a child that has grown too large."""
 MEMORY_CHECK_INTERVAL_S = 0.1
 """The shortest interval between two reads of the child's memory; small batches arrive a hundred times a second."""
-STATEFUL_SEGMENT_LIMIT_MS = 1500
-"""The time limit of a segment of a stateful script, which loses its state when it is interrupted."""
-STATEFUL_PENALTY_S = 60.0
-"""After a record of a stateful script was interrupted, its segments have the normal time limit for this long."""
+BLOCKING_SEGMENT_LIMIT_MS = 1500
+"""The time limit of each pass of a segment of a blocking script. An interrupted script loses its state."""
+BLOCKING_PENALTY_S = 60.0
+"""After V8 has interrupted a blocking script, its segments have the normal time limit for this long."""
 MAX_IN_FLIGHT_SEGMENTS = 2
 """The most segments in flight: the child runs one while the parent looks up values or reads results of another."""
 _MAX_LOOKUP_REQUESTS = 64
@@ -50,7 +50,7 @@ _MEMBERSHIP_DIGITS = bytes.maketrans(b"\0\1", b"01")
 _MAX_WAIT_S = 1.0
 """How long one wait for an event lasts at most."""
 _MIN_WAIT_S = 0.05
-"""How long the wait for a frame lasts at least when the running segment is overdue."""
+"""The shortest timeout of the wait for a frame, also when the running segment is overdue."""
 _INTERRUPT_POLL_S = 0.05
 """The interval at which the parent checks whether V8 interrupted a script that waits for an answer."""
 
@@ -64,7 +64,7 @@ class Sandbox:
     which they arrived.
 
     Attributes:
-        crash_events: The number of batches during which a child died; a batch counts once.
+        crashed_batches: The number of batches during which at least one child died.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Sandbox:
         self._pending_error: HeadwaterError | None = None
         self._recycled_at_s = clock()
         self._memory_checked_at_s, self._child_is_large = float("-inf"), False
-        self.crash_events = 0
+        self.crashed_batches = 0
         self._child: SandboxedChild | None = None
 
     def __enter__(self) -> "Sandbox":
@@ -289,9 +289,9 @@ class Sandbox:
     def _prepare_realm(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> int:
         """Return the number of the realm in which a segment runs. Raises ChildExited.
 
-        A slow record is measured in the realm for dry runs. If that realm can't be loaded, or has failed before and may
-        kill the child again, the record is measured in the script's own realm, which is reloaded and so loses its
-        state.
+        A record of a blocking script that was slow runs again, at least once, only to measure its CPU time
+        (Mode.MEASURED). It runs in the realm for dry runs. If that realm can't be loaded, or has failed before and may
+        kill the child again, the record runs in the script's own realm, which is reloaded and so loses its state.
         """
         script_number = script_batch.script_number
         if segment.mode is not Mode.MEASURED:
@@ -322,9 +322,9 @@ class Sandbox:
         return failure is None
 
     def _limit_ms(self, script_batch: ScriptBatch, segment: Segment) -> int:
-        """Return the time after which V8 interrupts a segment.
+        """Return the time after which V8 interrupts a pass of a segment.
 
-        An interrupted script loses its state. A segment of a stateful script ends by itself, between two records,
+        An interrupted script loses its state. A segment of a blocking script ends by itself, between two records,
         before the normal time limit. It exceeds the limit only on a busy machine, so its limit is longer. After an
         interruption it has the normal limit for a while, because another slow record would delay all others again.
         """
@@ -332,9 +332,9 @@ class Sandbox:
         if (
             segment.mode is Mode.NORMAL
             and script_batch.must_block
-            and self._clock() - interrupted_at_s > STATEFUL_PENALTY_S
+            and self._clock() - interrupted_at_s > BLOCKING_PENALTY_S
         ):
-            return STATEFUL_SEGMENT_LIMIT_MS
+            return BLOCKING_SEGMENT_LIMIT_MS
         return segment.limit_ms
 
     def _may_send(self, child: SandboxedChild, script_batch: ScriptBatch, segment: Segment) -> bool:
@@ -400,7 +400,7 @@ class Sandbox:
                 in_flight.sync_request_payload = frame.payload
                 self._blocked_on_lookup = in_flight
             case Kind.RESULTS:
-                self._blocked_on_lookup = None  # V8 interrupted the script before it read the response.
+                self._blocked_on_lookup = None  # Still set only if V8 interrupted the script during the lookup.
                 in_flight.results = frame.payload
             case Kind.SUMMARY:
                 self._finish_segment(child, in_flight, frame.payload)
@@ -479,7 +479,7 @@ class Sandbox:
         )
 
     def _kill_and_requeue(self, child: SandboxedChild) -> None:
-        """Kill the child, and requeue its segments without blame of any record."""
+        """Kill the child, and requeue its segments. The death counts against no record."""
         child.kill()
         for in_flight in reversed(self._take_in_flight()):
             in_flight.script_batch.requeue(in_flight.segment)
@@ -502,8 +502,8 @@ class Sandbox:
     def _handle_child_death(self, death: ChildDeath) -> None:
         """Handle the death of the child.
 
-        The segment that ran is split; all other segments are requeued and run in another child. A child that dies
-        while no segment is in flight is only replaced.
+        `ScriptBatch.apply_death` decides about the segment that ran; all other segments are requeued. They run in
+        another child. A child that dies while no segment is in flight is only replaced.
         """
         lost = self._take_in_flight()
         if not lost:
@@ -513,7 +513,7 @@ class Sandbox:
             in_flight.script_batch.requeue(in_flight.segment)
         if not running.script_batch.crashed:
             running.script_batch.crashed = True
-            self.crash_events += 1
+            self.crashed_batches += 1
         if running.has_dry_run:
             self._dry_runs.on_failed(running.script_number)
         running.script_batch.apply_death(running.segment, death, running.traced)

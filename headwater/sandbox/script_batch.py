@@ -25,7 +25,10 @@ from headwater.sandbox.json_lines import ConvertedLines, find_long_integers_by_r
 from headwater.sandbox.results import OUTPUT_SEPARATOR, Results, ScriptFailure, parse_error
 
 SEGMENT_LIMIT_MS = 250
-"""The time limit of a segment. After an interruption, the records after the interrupted one run as a new segment."""
+"""The time limit of each pass of a segment.
+
+After an interruption, the records after the interrupted one run as a new segment.
+"""
 LONE_RUN_LIMITS_MS = (75, 300, 1200, 2000, 10_000)
 """The time limits of the successive lone runs of a suspect.
 
@@ -95,7 +98,8 @@ class Segment:
         runs_over_limit: The number of these runs that used too much CPU time.
         deaths: The number of child deaths that count against the record.
         oom_kills: The number of child deaths by a SIGKILL that the parent did not send.
-        is_first_run: Whether no run of the record has completed yet. Log lines are stored only for the first run.
+        needs_logs: Whether the log lines of the record are not stored yet. They are stored once, with the first run
+            whose result counts.
     """
 
     rows: Sequence[int]
@@ -104,11 +108,11 @@ class Segment:
     runs_over_limit: int = 0
     deaths: int = 0
     oom_kills: int = 0
-    is_first_run: bool = True
+    needs_logs: bool = True
 
     @property
     def limit_ms(self) -> int:
-        """The time after which V8 interrupts the segment."""
+        """The time after which V8 interrupts a pass of the segment."""
         if self.mode is Mode.MEASURED:
             return MEASUREMENT_LIMIT_MS
         if self.mode is not Mode.ALONE:
@@ -156,7 +160,8 @@ class ScriptBatch:
         batch: The records.
         script_number: The script's number.
         feeds_script: Whether the outputs go to another script.
-        must_block: Whether the script is stateful (see AnalysedScript). Then each record runs at most once per realm.
+        must_block: Whether the script is blocking (see AnalysedScript). Then the script's own realm runs each record at
+            most once before it is reloaded. The realm for dry runs may run a record several times.
         max_batch_output_bytes: When the outputs of the batch exceed this size, the script is not called for the
             remaining rows, which have the failure NOT_RUN. The outputs may exceed the size by the outputs of the
             segments in flight. None is no limit.
@@ -252,7 +257,7 @@ class ScriptBatch:
     def apply_results(self, segment: Segment, results: Results, cpu_s: float) -> bool:
         """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
 
-        Returns True when the script must be reloaded: after an interruption of a stateful script, whose variables may
+        Returns True when the script must be reloaded: after an interruption of a blocking script, whose variables may
         then be inconsistent, and after a record failed with a timeout.
         """
         if segment.mode.is_lone:
@@ -260,11 +265,11 @@ class ScriptBatch:
         rows = segment.rows
         self._store(rows[: results.record_count], results)
         self._add_logs(results.logs)
-        # A stateful script ran each record once. So a record can have exceeded the limit only if the CPU time of the
+        # A blocking script ran each record once. So a record can have exceeded the limit only if the CPU time of the
         # whole segment did.
         slow_indexes = results.slow_indexes if not self.must_block or cpu_s > CPU_LIMIT_S else []
         mode = Mode.MEASURED if self.must_block else Mode.ALONE
-        next_segments = [Segment([rows[index]], mode, is_first_run=False) for index in slow_indexes]
+        next_segments = [Segment([rows[index]], mode, needs_logs=False) for index in slow_indexes]
         next_segments += [Segment([rows[index]], Mode.ALONE) for index in results.unfinished_indexes]
         rest = rows[results.record_count :]
         if results.interrupted:
@@ -290,7 +295,7 @@ class ScriptBatch:
             # The rows before ran without a crash, and the new child has free memory, so they need no trace.
             self._push_front([suspect, Segment(before), Segment(after, Mode.TRACED)])
         else:
-            # The child died before its first TRACE frame. Halves find the record, as the index of no record is known.
+            # The child died before its first TRACE frame, so it is not known which record ran: bisect the segment.
             half = len(rows) // 2
             self._push_front(
                 [Segment(rows[:half], Mode.TRACED), Segment(rows[half:], Mode.TRACED if half else Mode.ALONE)]
@@ -304,7 +309,7 @@ class ScriptBatch:
         if not results.interrupted and cpu_s <= CPU_LIMIT_S:
             if segment.mode is Mode.ALONE:
                 self._store(segment.rows, results)
-            if segment.is_first_run:
+            if segment.needs_logs:
                 self._add_logs(results.logs)
             return False
         retry = segment.for_retry(count_over_limit=cpu_s > CPU_LIMIT_S)
@@ -325,9 +330,9 @@ class ScriptBatch:
         The record may have been slow only because it filled an object that later records use.
         """
         self._store(segment.rows, results)
-        if segment.is_first_run:
+        if segment.needs_logs:
             self._add_logs(results.logs)
-        self._push_front([replace(retry, mode=Mode.MEASURED, runs_over_limit=0, is_first_run=False)])
+        self._push_front([replace(retry, mode=Mode.MEASURED, runs_over_limit=0, needs_logs=False)])
         return False
 
     def _evaluate_death(self, segment: Segment, death: ChildDeath) -> None:
@@ -372,7 +377,7 @@ class ScriptBatch:
         self._output_bytes += len(results.lines.buffer)
         self._give_up_if_too_large()
         self.has_multiple_outputs |= results.has_multiple_outputs
-        if len(rows) == len(self.batch) and results.all_final:
+        if len(rows) == len(self.batch) and results.need_no_checks:
             self._complete_outputs = results.lines
             self.failures.clear()
             return

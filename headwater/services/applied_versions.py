@@ -39,7 +39,7 @@ class WorkerVersion:
     """The version of a set that a worker has read.
 
     Attributes:
-        number: None while the worker has not reported a version of the set as it is now.
+        number: None until the worker has reported a version that is in the present history of the set.
     """
 
     worker: str

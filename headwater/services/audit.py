@@ -72,7 +72,7 @@ class AuditedSets:
         When the database is unavailable, the entry stays pending, and no error is raised.
 
         Args:
-            after: The set after the write.
+            after: A text with the set's version and count after the write, and the number of changed values.
         """
         try:
             self._audit.close(entry_id, state, after)

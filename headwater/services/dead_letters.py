@@ -25,14 +25,14 @@ from headwater.model.deployment import Deployment, dead_letter_topic
 from headwater.model.outputs import OUTPUT_ID_HEADER, REVISION_HEADER
 from headwater.model.redrive import LetterOutcome
 from headwater.services.newest_first import NewestFirst
-from headwater.services.timed_history import TimedHistory
+from headwater.services.topic_history_with_deadline import TopicHistoryWithDeadline
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.protocols.redrives import RedriveOutcomeStore
 
 MAX_SCANNED = 20_000
 """How many letters a page looks at to find the letters that the request selects."""
 MAX_SCANNED_BYTES = 64 << 20
-"""A page ends after letters of together this size."""
+"""A page ends when the letters that it has looked at are together this large."""
 MAX_EXAMPLES_SCANNED = 5_000
 """How many of the newest letters a summary looks at to find examples."""
 MAX_PAGE_BYTES = 8 << 20
@@ -127,7 +127,7 @@ class DeadLetters:
         follow on the next page.
         """
         topic = dead_letter_topic(deployment.config_id)
-        history = self._timed_history()
+        history = self._history_with_deadline()
         ranges = history.ranges(topic)
         ends = (
             {partition: offsets.end for partition, offsets in ranges.items()}
@@ -155,8 +155,8 @@ class DeadLetters:
     def require_component(self, deployment: Deployment, name: str | None, pointer: str, parameter: str = "") -> None:
         """Raise InvalidInput when no letter can have this uid of a transform or name of a sink.
 
-        The pipelines of the deployed revisions have the possible names, and the counts of letters have the names of
-        earlier revisions.
+        The name is looked up in the pipelines of the deployed revisions, and then in the counts of letters, which also
+        contain the transforms and sinks of earlier revisions.
 
         Args:
             deployment: The deployment.
@@ -173,7 +173,7 @@ class DeadLetters:
             return
         totals = self._metrics.letter_totals(deployment.id)
         kinds = {kind for total in totals if (kind := parse_letter_total_name(total)) is not None}
-        if OTHER_LETTERS in kinds or name in {kind.transform_uid for kind in kinds}:
+        if OTHER_LETTERS in kinds or name in {kind.component for kind in kinds}:
             return
         raise InvalidInput("The request was refused.", [Fault(pointer, _UNKNOWN_COMPONENT)], parameter)
 
@@ -182,7 +182,7 @@ class DeadLetters:
         examples: dict[LetterKind, LetterId] = {}
         if not kinds:
             return examples
-        history = self._timed_history()
+        history = self._history_with_deadline()
         ranges = history.ranges(topic)
         records = NewestFirst(history, topic, {partition: offsets.end for partition, offsets in ranges.items()}, ranges)
         for record in islice(records, MAX_EXAMPLES_SCANNED):
@@ -191,8 +191,8 @@ class DeadLetters:
                 break
         return examples
 
-    def _timed_history(self) -> TimedHistory:
-        return TimedHistory(self._history, self._clock, TIMEOUT_S)
+    def _history_with_deadline(self) -> TopicHistoryWithDeadline:
+        return TopicHistoryWithDeadline(self._history, self._clock, TIMEOUT_S)
 
 
 def _utc(epoch_s: float) -> datetime:

@@ -15,17 +15,17 @@ from headwater.model.metric import (
     METRIC_TYPES,
     TRANSFORM_METRIC_TYPES,
     CountType,
+    DurationType,
     Histogram,
     Interval,
     MetricType,
     TimeRange,
-    TimeType,
     TransformMetricType,
     parse_transform_metric_name,
     transform_metric_name,
 )
 from headwater.services.ids import Now
-from headwater.services.known_lags import stored_lag
+from headwater.services.lag_cache import stored_lag
 from headwater.services.optional_reads import OptionalReads
 from headwater.stores.protocols.metrics import MetricStore
 
@@ -106,7 +106,7 @@ class DeploymentMetrics:
             name: _count_points(starts, {start: interval.counts[name] for start, interval in intervals.items()})
             if name in COUNT_TYPES
             else _time_points(
-                {start: interval.times.get(cast("TimeType", name)) for start, interval in intervals.items()}
+                {start: interval.times.get(cast("DurationType", name)) for start, interval in intervals.items()}
             )
             for name in METRIC_TYPES
             if name in types

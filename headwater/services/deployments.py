@@ -194,7 +194,7 @@ class Deployments:
         users of Kafka.
         """
         if not self._manages_users:
-            self.get_deployed(owner, config_id)
+            self.get_not_terminating(owner, config_id)
             raise Conflict(
                 "The operator of this installation manages the Kafka credentials of readers, so Headwater can't "
                 "change them. Ask the operator for new ones."
@@ -239,7 +239,7 @@ class Deployments:
             raise rollout.deployment_not_found()
         return deployment
 
-    def get_deployed(self, owner: str, config_id: str) -> Deployment:
+    def get_not_terminating(self, owner: str, config_id: str) -> Deployment:
         """Return the deployment of a configuration whose teardown was not requested.
 
         Raises NotFound, also when there is none.
@@ -268,7 +268,8 @@ class Deployments:
 def is_running(requested: Deployment, progress: DeploymentProgress | None) -> bool:
     """Whether the requested revision runs; False while the rollout is in progress.
 
-    Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down meanwhile.
+    Raises DeployFailed with the controller's reason, and Conflict when the deployment was torn down or paused
+    meanwhile.
     """
     if is_removed(requested, progress) or progress is None or progress.desired is DesiredPhase.ABSENT:
         raise Conflict("The deployment was torn down while it was being deployed. Deploy it again.")

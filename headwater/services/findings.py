@@ -14,13 +14,13 @@ class Findings:
 
     Attributes:
         initial_values: The initial values of new sets, by the uid of the transform.
-        new_filters: The pointers of the transforms that get a new set.
+        new_filter_pointers: The pointers of the transforms that get a new set.
     """
 
     faults: list[Fault] = field(default_factory=list)
     warnings: list[Fault] = field(default_factory=list)
     initial_values: dict[str, list[str]] = field(default_factory=dict)
-    new_filters: list[str] = field(default_factory=list)
+    new_filter_pointers: list[str] = field(default_factory=list)
 
     def add_fault(self, pointer: str, detail: str) -> None:
         """Add a fault."""

@@ -31,7 +31,7 @@ from headwater.stores.protocols.sets import PendingSets, SetStore
 PAGE_SIZE = 500
 
 IfMatch = frozenset[int] | None
-"""The revisions in the If-Match header; None allows a change of any revision."""
+"""The revisions in the If-Match header, one of which must be the newest. None is no condition."""
 
 _retry_on_conflict = Retrying(
     retry=retry_if_exception_type(ConcurrentUpdate),
@@ -210,7 +210,8 @@ class Flows:
         repeated.
 
         Args:
-            change: Returns the configuration, and separately its new pipeline, which is stored with it.
+            change: Returns the changed configuration, still with its old pipeline, and the checked pipeline that
+                replaces the old one when both are stored.
             restored_revision: The number of the earlier revision that is saved again; None for all other changes.
         """
         save = partial(self._store.save, restored_revision=restored_revision)
@@ -261,13 +262,13 @@ class Flows:
 
         The user may have meant to change a filter.
         """
-        if not checked.new_filters or not checked.removed_filters:
+        if not checked.new_filter_pointers or not checked.removed_filters:
             return
         removed = "; ".join(
             f"{transform.uid} ({transform.content}) {self._value_count_text(flow, transform)}"
             for transform in checked.removed_filters
         )
-        for pointer in checked.new_filters:
+        for pointer in checked.new_filter_pointers:
             yield Fault(
                 pointer,
                 f"is a new filter, and this revision removes these filters: {removed}. The new filter does not get "
@@ -350,6 +351,6 @@ def _dropped_value_warnings(flow: Flow, uids: Collection[str]) -> Iterator[Fault
         if transform.uid in uids:
             yield Fault(
                 f"/pipeline_config/transforms/{i}",
-                f"is a filter that was removed, and its values were no longer kept. It is empty: add its values with "
-                f"…/transforms/{transform.uid}/filter-values.",
+                "is a filter that was removed earlier, and its values have been deleted since. It is empty: add values "
+                f"with …/transforms/{transform.uid}/filter-values.",
             )

@@ -1,4 +1,4 @@
-"""The records of one topic on their way to one client."""
+"""Buffers the new records of one topic for one client."""
 
 import threading
 from collections import deque
@@ -115,7 +115,10 @@ class _Interval:
 
 
 class _OneSecondWindow:
-    """Counts the records of the last second, in intervals of SEND_INTERVAL_S."""
+    """Counts the records of the current interval, and of the second before it.
+
+    An interval lasts SEND_INTERVAL_S. So no second has more than MAX_RECORDS_PER_S records, wherever it begins.
+    """
 
     def __init__(self) -> None:
         self._intervals: deque[_Interval] = deque()
@@ -123,7 +126,7 @@ class _OneSecondWindow:
     def left(self, now: float) -> int:
         """Return how many records may follow in the current interval."""
         oldest = int(now * _INTERVALS_PER_S) - _INTERVALS_PER_S
-        while self._intervals and self._intervals[0].number <= oldest - 1:
+        while self._intervals and self._intervals[0].number < oldest:
             self._intervals.popleft()
         return MAX_RECORDS_PER_S - sum(interval.count for interval in self._intervals)
 

@@ -10,7 +10,8 @@ MIN_FIRST_CHUNK = 16
 MAX_FIRST_CHUNK = 32
 """How many offsets of a partition are read at first, at most.
 
-The number is small, because the client discards records beyond the limit in bytes and fetches them again later.
+The number is small, because the Kafka client discards the records that exceed `max_chunk_bytes`, and fetches them again
+later.
 """
 GROWTH = 4
 """The next chunk has at most this many times the offsets of the last chunk."""
@@ -25,7 +26,8 @@ MAX_READ_BYTES = 32 << 20
 def max_chunk_bytes(partitions: int) -> int:
     """Return how many bytes of each partition may be kept in memory.
 
-    partitions: The number of partitions that are read.
+    Args:
+        partitions: The number of partitions that are read.
     """
     return min(MAX_CHUNK_BYTES, MAX_READ_BYTES // max(1, partitions))
 

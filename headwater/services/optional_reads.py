@@ -1,7 +1,8 @@
 """Reads values that a response can do without, on separate threads.
 
 A store that is unavailable must not block the threads that all requests share. So these reads have a small pool of
-threads, reads of the same key share one call, and the store is not read for a while after a failed read.
+threads, reads of the same key share one call, and the store is not read for a while after a read that found it
+unavailable.
 """
 
 import threading
@@ -18,7 +19,7 @@ log = structlog.get_logger(__name__)
 
 THREADS = 4
 UNAVAILABLE_FOR_S = 2.0
-"""How long a store is not read after a failed read."""
+"""How long a store is not read after a read that found it unavailable."""
 
 T = TypeVar("T")
 

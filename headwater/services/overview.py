@@ -12,9 +12,9 @@ from headwater.model.pagination import ListPosition
 from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary, DeploymentSummary, PipelineState
 from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
 from headwater.services.ids import Now
-from headwater.services.known_lags import KnownLags, LagSource
+from headwater.services.lag_cache import LagCache, LagSource
 from headwater.services.optional_reads import OptionalReads
-from headwater.services.readable_revisions import ReadableRevisions
+from headwater.services.revision_source_cache import RevisionSourceCache
 from headwater.stores.protocols.metrics import MetricStore
 from headwater.stores.protocols.overview import OverviewStore, RevisionId, SourceStream
 
@@ -69,13 +69,13 @@ class Overview:
     """
 
     def __init__(
-        self, *, store: OverviewStore, metrics: MetricStore, bindings: Bindings, lags: KnownLags, now: Now
+        self, *, store: OverviewStore, metrics: MetricStore, bindings: Bindings, lags: LagCache, now: Now
     ) -> None:
         self._store = store
         self._metrics = metrics
         self._lags = lags
         self._now = now
-        self._readable = ReadableRevisions(store)
+        self._source_cache = RevisionSourceCache(store)
         self._reads = OptionalReads[MetricsById]("rates")
         self._bindings = bindings.all()
 
@@ -94,7 +94,7 @@ class Overview:
     def _parts(
         self, owner: str, query: ConfigurationQuery, after: ListPosition | None, limit: int
     ) -> Iterator[Sequence[ConfigurationSummary]]:
-        """Yield the configurations that may match in parts."""
+        """Yield, in parts, the configurations that may match."""
         size = limit + 1 if query == ConfigurationQuery() else max(limit + 1, SUMMARIES_PER_READ)
         while True:
             part = self._store.summaries(owner, query, after, size)
@@ -107,7 +107,7 @@ class Overview:
         self, query: ConfigurationQuery, part: Sequence[ConfigurationSummary]
     ) -> Iterator[ListedConfiguration]:
         selected = [summary for summary in part if query.matches(summary)]
-        sources = self._readable.sources([_revision_id(summary) for summary in selected])
+        sources = self._source_cache.sources([_revision_id(summary) for summary in selected])
         now = self._now()
         for summary in selected:
             source = sources.get(_revision_id(summary))

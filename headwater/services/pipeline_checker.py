@@ -37,14 +37,14 @@ class CheckedPipeline:
 
     Attributes:
         initial_values: The initial values of new filters, by the uid of the transform.
-        new_filters: The pointers of the filters that the stored revision does not have.
+        new_filter_pointers: The pointers of the filters that the stored revision does not have.
         removed_filters: The filters of the stored revision that `config` does not have.
     """
 
     config: PipelineConfig
     warnings: list[Fault]
     initial_values: dict[str, list[str]] = field(repr=False)
-    new_filters: list[str] = field(default_factory=list)
+    new_filter_pointers: list[str] = field(default_factory=list)
     removed_filters: list[TransformIdentity] = field(default_factory=list)
 
 
@@ -93,7 +93,8 @@ class PipelineChecker:
         """Check a rollback, which saves the pipeline of an earlier revision again, with its uids.
 
         JSON pointers refer to the configuration of that revision. A script that the stored pipeline has too is not
-        compiled again. Raises StoredDataUnreadable when a request of this version can't have such a pipeline.
+        compiled again. Raises StoredDataUnreadable when this version of Headwater does not accept such a pipeline in a
+        request.
         """
         try:
             sent = NewPipelineConfig.model_validate(revision.without_internal_fields().model_dump())
@@ -196,8 +197,8 @@ class PipelineChecker:
             detail = f'is "{chain.source_type}" for {chain.name}; omit it or correct it'
             findings.add_fault(f"{PIPELINE}/source/type", detail)
         binding = self._bindings.find(sent.chain, sent.entity, zerolag=sent.is_zerolag)
-        if binding is None:
-            detail = f"{sent.chain} {sent.entity} has no zerolag stream on this installation; use false"
+        if binding is None:  # only a zerolag stream may be unbound
+            detail = f"is true, but {sent.chain} {sent.entity} has no zerolag stream on this installation; use false"
             findings.add_fault(f"{PIPELINE}/source/is_zerolag", detail)
         if isinstance(binding, PubSubSubscription) and sent.start_at != "latest":
             detail = (
@@ -236,7 +237,7 @@ def _checked_pipeline(config: PipelineConfig, stored: PipelineConfig | None, fin
         config=config,
         warnings=findings.warnings,
         initial_values=findings.initial_values,
-        new_filters=findings.new_filters,
+        new_filter_pointers=findings.new_filter_pointers,
         removed_filters=[
             transform
             for transform in stored_transforms
@@ -280,7 +281,7 @@ def _sink_name_faults(sinks: Sequence[NewSink]) -> Iterator[Fault]:
         if sink.name.lower() == DEAD_LETTER_NAME:
             yield Fault(
                 f"{PIPELINE}/sinks/{i}/name",
-                f"{DEAD_LETTER_NAME} is the name of the dead-letter topic; rename the sink",
+                f"is the name of the dead-letter topic ({DEAD_LETTER_NAME}); rename the sink",
             )
         elif folded in folded_names:
             yield Fault(

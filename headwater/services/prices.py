@@ -216,7 +216,8 @@ class _SeparatelyEvaluatedToken:
 def key_of_token(token: Token) -> bytes:
     """Return the key of a token in the price store.
 
-    The key is b"" for a name that no token can have, which would otherwise be the key of another token's quoted ticks.
+    Returns b"", which no stored token has, when the chain contains ":" or the key would contain SEPARATOR. The key
+    would then belong to no token, and could be the key of another token's quoted ticks.
     """
     key = token_key(*token).encode()
     return b"" if ":" in token.chain or SEPARATOR in key else key

@@ -66,7 +66,7 @@ def quota_usage(store: QuotaStore, counts: SetCounts, owner: str) -> Sequence[Qu
 class QuotaEnforcingSets:
     """A SetStore that enforces the quotas of set values.
 
-    There is a quota of the caller's owner, and a quota of all owners together.
+    One quota limits the owner of the request's API key, and another quota limits all owners together.
 
     A write first reserves the values that it may add, and then compares the sum of all stored values and all
     reservations with the quotas. Concurrent writes see each other's reservations, so together they never exceed a
@@ -231,7 +231,7 @@ class _ActiveReservation:
             return None
         return QuotaExceeded(
             "Nothing was changed. The limit for all owners together is reached: "
-            f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (quota total set_values).",
+            f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (setting quota_total_set_values).",
             None,
             limit,
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from headwater.model.price.archive import TimeBucket
 from headwater.model.price.quote_history import NO_HISTORY, QuoteHistory
-from headwater.model.price.quoted_state import QuotedState, UnsettledTicks, UsdTicks, read_unsettled
+from headwater.model.price.quoted_state import PricedTicks, QuotedState, UnsettledTicks, read_unsettled
 from headwater.model.price.series import Tick
 from headwater.model.price.single_band import EncodedTicks
 from headwater.model.price.stats import EvaluableState
@@ -32,7 +32,7 @@ class QuotedToken:
     """
 
     settled: bytes
-    priced: Sequence[UsdTicks]
+    priced: Sequence[PricedTicks]
     archived: bytes | None
     stale: Collection[Tick]
 
@@ -50,9 +50,10 @@ class QuotedToken:
 
     @property
     def encoded_ticks(self) -> EncodedTicks:
-        """The state, tail and archived ticks for `evaluate_single_band`.
+        """The arguments of `evaluate_single_band`: encoded state, tail and archived ticks.
 
-        The unsettled ticks must not contain an address.
+        The tail has the ticks that arrived after the state was encoded. The unsettled ticks must not contain an
+        address.
         """
         return self.settled, b"".join([group.tail() for group in self.priced]), self.archived
 

@@ -9,7 +9,7 @@ from headwater.model.access import KafkaAccess
 from headwater.model.topic_record import TopicRecord
 from headwater.services.newest_first import NewestFirst, first_chunk_size
 from headwater.services.oldest_first import records_since
-from headwater.services.timed_history import TimedHistory
+from headwater.services.topic_history_with_deadline import TopicHistoryWithDeadline
 from headwater.services.viewable_topics import ViewableTopic
 
 MAX_RECORDS = 1_000
@@ -36,15 +36,15 @@ class Records:
         """Return committed records as JSON objects, oldest first, MAX_BYTES of JSON at most.
 
         The records of each partition are in the order of their offsets. The partitions are merged by the timestamps of
-        their records. May block for some seconds, see TimedHistory. Raises NotFound when the topic does not exist yet,
-        and BrokerUnavailable.
+        their records. May block for some seconds, see TopicHistoryWithDeadline. Raises NotFound when the topic does not
+        exist yet, and BrokerUnavailable.
 
         Args:
             topic: The topic.
             count: The maximum number of records.
             since: The time of the first record; None for the newest records.
         """
-        history = TimedHistory(self._histories[topic.cluster], self._clock, TIMEOUT_S)
+        history = TopicHistoryWithDeadline(self._histories[topic.cluster], self._clock, TIMEOUT_S)
         ranges = history.ranges(topic.topic)
         if not ranges:
             raise topic.missing_error()

@@ -11,7 +11,7 @@ from headwater.model.redrive import LetterRange, Redrive, RedriveSelection
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.dead_letters import letter_id
 from headwater.services.ids import NewId, Now
-from headwater.services.timed_history import TimedHistory
+from headwater.services.topic_history_with_deadline import TopicHistoryWithDeadline
 from headwater.stores.protocols.redrives import RedriveOutcomeStore, RedriveStore
 
 MAX_COUNT_S = 45.0
@@ -104,7 +104,7 @@ class Redrives:
     def _select(self, deployment: Deployment, query: LetterQuery) -> tuple[RedriveSelection, int]:
         """Return the selection of a query, and how many letters it selects."""
         topic = dead_letter_topic(deployment.config_id)
-        history = TimedHistory(self._history, self._clock, MAX_COUNT_S)
+        history = TopicHistoryWithDeadline(self._history, self._clock, MAX_COUNT_S)
         ranges = history.ranges(topic)
         if query.ids is None:
             found = self._letters_of_kind(deployment, history, topic, ranges, query)
@@ -121,7 +121,7 @@ class Redrives:
     def _letters_of_kind(
         self,
         deployment: Deployment,
-        history: TimedHistory,
+        history: TopicHistoryWithDeadline,
         topic: str,
         ranges: Mapping[int, OffsetRange],
         query: LetterQuery,
@@ -156,7 +156,7 @@ class Redrives:
         return found
 
     def _named_letters(
-        self, history: TimedHistory, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]
+        self, history: TopicHistoryWithDeadline, topic: str, ranges: Mapping[int, OffsetRange], ids: Sequence[LetterId]
     ) -> "_FoundLetters":
         """Return the letters with these ids.
 
@@ -184,7 +184,7 @@ class Redrives:
 
     def _read(
         self,
-        history: TimedHistory,
+        history: TopicHistoryWithDeadline,
         topic: str,
         chunks: Iterator[Mapping[int, OffsetRange]],
         size: "_ChunkSize",
@@ -192,7 +192,7 @@ class Redrives:
     ) -> Iterator[Sequence[LogRecord]]:
         """Yield the records of chunks without their values, and adapt the size of the next chunk.
 
-        Raises the error for reads that are too slow after MAX_COUNT_S seconds.
+        Raises the error that `too_slow_error` returns, when MAX_COUNT_S seconds are over.
         """
         for chunk in chunks:
             if history.is_over():
@@ -239,7 +239,7 @@ class _ChunkSize:
         self.offsets = FIRST_READ_OFFSETS
 
     def adapt(self, duration_s: float) -> None:
-        """Change the size after a read that took a time."""
+        """Adapt the size to the duration of the last read."""
         if duration_s > SLOW_READ_S:
             self.offsets = max(1, self.offsets // 2)
         elif duration_s < QUICK_READ_S:
@@ -286,7 +286,7 @@ def _chunks(ranges: Mapping[int, OffsetRange], size: _ChunkSize) -> Iterator[Map
 def _chunks_with(
     ids: Collection[LetterId], ranges: Mapping[int, OffsetRange], size: _ChunkSize
 ) -> Iterator[Mapping[int, OffsetRange]]:
-    """Return chunks that contain all letters that may exist.
+    """Return chunks that contain the letters of `ids` whose offsets are in the ranges.
 
     Letters that are near each other are in one chunk.
     """

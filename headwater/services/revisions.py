@@ -56,6 +56,6 @@ class Revisions:
         Args:
             against: The other revision; None for the revision before. Revision 1 is then compared with nothing.
         """
-        newer = self._store.get(owner, config_id, revision)
+        compared = self._store.get(owner, config_id, revision)
         other = revision - 1 if against is None else against
-        return diff_revisions(self._store.get(owner, config_id, other) if other else None, newer)
+        return diff_revisions(self._store.get(owner, config_id, other) if other else None, compared)

@@ -16,7 +16,7 @@ from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.newest_first import NewestFirst, first_chunk_size, max_chunk_bytes
 from headwater.services.oldest_first import records_since
 from headwater.services.records import to_topic_record
-from headwater.services.timed_history import TimedHistory
+from headwater.services.topic_history_with_deadline import TopicHistoryWithDeadline
 
 TIMEOUT_S = 10.0
 """After this time, a read that needs a further chunk of records fails with BrokerUnavailable.
@@ -28,7 +28,7 @@ MAX_GAP = 1_000
 MAX_RANGE = 20_000
 """The maximum number of offsets of a range that is read for some positions."""
 _NAMED_POSITIONS = 10
-"""The most missing positions that a reason names."""
+"""The maximum number of missing positions that a reason names."""
 _MAX_MB = MAX_STREAM_SAMPLE_BYTES // 1_000_000
 
 
@@ -65,7 +65,7 @@ class Samples:
             )
             raise InvalidInput("The configuration was not validated.", [Fault("/sample", detail)])
         topic = binding.topic
-        history = TimedHistory(self._histories[binding.access], self._clock, TIMEOUT_S)
+        history = TopicHistoryWithDeadline(self._histories[binding.access], self._clock, TIMEOUT_S)
         ranges = history.ranges(topic)
         if not ranges:
             reason = "the stream has no topic yet; it gets one with its first records, or with a deploy"
@@ -124,7 +124,10 @@ def _take(records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], bool]:
 
 
 def _read_positions(
-    history: TimedHistory, topic: str, positions: Sequence[RecordPosition], ranges: Mapping[int, OffsetRange]
+    history: TopicHistoryWithDeadline,
+    topic: str,
+    positions: Sequence[RecordPosition],
+    ranges: Mapping[int, OffsetRange],
 ) -> list[TopicRecord]:
     """Return the records at some positions, in the order of the positions.
 
@@ -174,7 +177,10 @@ def _shortage_reason(wanted: StreamSample, records: Sequence[TopicRecord], *, is
         return f"more records would be larger than {_MAX_MB} MB together"
     if wanted.since is None:
         return "the stream has no more records"
-    return "the stream has no more records from this time on, or too many records with earlier times lie before them"
+    return (
+        "the stream has no more records from this time on, or further ones follow so many records with earlier times "
+        "that the search ended before them"
+    )
 
 
 def _missing_reason(positions: Sequence[RecordPosition], records: Sequence[TopicRecord]) -> str:

@@ -49,13 +49,13 @@ class SignIns:
         return text, key
 
     def sign_out(self, key: ApiKey) -> None:
-        """Revoke a key that a code gave.
+        """Revoke a key that was created with a sign-in code.
 
         Raises Conflict for any other key, and DatabaseUnavailable.
         """
         if not key.is_from_code:
             raise Conflict(
-                "This API key does not come from a sign-in code, so it stays valid. Forget it where it is kept, or "
+                "This API key does not come from a sign-in code, so it stays valid. Delete your copy of it, or "
                 f"revoke it for all its users with `headwater keys revoke {key.id}`."
             )
         self._keys.revoke(key.id)

@@ -43,7 +43,7 @@ class TailLimits:
     idle_s: float = 900.0
 
 
-class OpenTails:
+class TailConnection:
     """The tails of one connection, which were opened with one API key.
 
     Attributes:
@@ -109,7 +109,7 @@ class Tails:
         self._clock = clock
         self._lock = threading.Lock()
         self._slots_lock = threading.Lock()  # a renewal must not bring back slots that were just released
-        self._open: set[OpenTails] = set()
+        self._open: set[TailConnection] = set()
         self._is_stopping = False
         self._wait_log = WaitLog("live tails can't be checked", clock)
 
@@ -118,13 +118,13 @@ class Tails:
         """Whether this process has open tails."""
         return bool(self._open)
 
-    def open(self, key: ApiKey, topics: Sequence[ViewableTopic]) -> OpenTails:
+    def open(self, key: ApiKey, topics: Sequence[ViewableTopic]) -> TailConnection:
         """Open tails of topics.
 
         The tails get all records that are appended after this call has returned. Raises RateLimited when too many tails
         are open, NotFound when a topic does not exist yet, BrokerUnavailable and RedisUnavailable.
         """
-        opened = OpenTails(key, {self._new_id(): Tail(topic, self._clock) for topic in topics})
+        opened = TailConnection(key, {self._new_id(): Tail(topic, self._clock) for topic in topics})
         limit = self._slots.acquire(
             key.owner, list(opened.tails), total=self._limits.total, per_owner=self._limits.per_owner
         )
@@ -151,21 +151,24 @@ class Tails:
 
     def _limit_error(self, limit: TailLimit) -> RateLimited:
         if limit == "owner":
-            detail = f"You may have {self._limits.per_owner} open tails, and more would be open. Close one of yours"
+            detail = (
+                f"You may have {self._limits.per_owner} open tails, and this request would exceed that number. Close "
+                "one of yours"
+            )
         else:
             detail = (
-                f"This installation allows {self._limits.total} open tails of all users together, and more would be "
-                "open. Close one of yours"
+                f"This installation allows {self._limits.total} open tails of all users together, and this "
+                "request would exceed that number. Close one of yours"
             )
         return RateLimited(f"{detail}, or try again later.", RETRY_AFTER_S)
 
-    def close(self, opened: OpenTails) -> None:
+    def close(self, opened: TailConnection) -> None:
         """Close the tails of a connection. Idempotent."""
         with self._lock:
             self._open.discard(opened)
         self._release(opened)
 
-    def _release(self, opened: OpenTails) -> None:
+    def _release(self, opened: TailConnection) -> None:
         for tail in opened.tails.values():
             self._readers[tail.topic.cluster].unsubscribe(tail)
         with self._slots_lock, suppress(RedisUnavailable):  # the slots expire
@@ -192,13 +195,13 @@ class Tails:
         except (DatabaseUnavailable, RedisUnavailable) as error:
             self._wait_log.log_if_due(reason=error.detail)
 
-    def _end_with_keys(self, opened: Sequence[OpenTails]) -> None:
+    def _end_with_keys(self, opened: Sequence[TailConnection]) -> None:
         is_live = {key_id: self._is_live_key(key_id) for key_id in {each.key.id for each in opened}}
         for each in opened:
             if not is_live[each.key.id]:
                 each.end("key_ended")
 
-    def _end_with_deployments(self, opened: Sequence[OpenTails]) -> None:
+    def _end_with_deployments(self, opened: Sequence[TailConnection]) -> None:
         tails = [tail for each in opened for tail in each.tails.values()]
         owned = [(tail, tail.topic.deployment) for tail in tails if tail.topic.deployment is not None]
         progress = self._progress({deployment.config_id for _, deployment in owned}) if owned else {}
@@ -224,7 +227,7 @@ class Tails:
         for each in opened:
             each.end("shutdown")
 
-    def stop(self) -> None:
+    def disconnect(self) -> None:
         """Disconnect from Kafka."""
         for reader in self._readers.values():
             reader.close()

@@ -1,4 +1,4 @@
-"""Checks and compiles the transforms in a request, as the types of transforms declare.
+"""Checks and compiles the transforms in a request, with the code of their types.
 
 A compiled transform is ready to be stored.
 """
@@ -116,7 +116,7 @@ def _check_initial_values(
     """
     values, values_pointer = sent.initial_values, f"{pointer}/set_values"
     if matched is None:
-        findings.new_filters.append(pointer)
+        findings.new_filter_pointers.append(pointer)
         _add_values(values_pointer, uid, values or [], findings)
     elif values is not None:
         findings.add_warning(

@@ -11,14 +11,14 @@ from headwater.model.trial import Comparison, Difference, DifferenceExample, Tri
 from headwater.services.trial_runs import shown_size
 
 MAX_EXAMPLES = 5
-"""The most examples of each difference."""
+"""The maximum number of examples of each difference."""
 MAX_EXAMPLE_BYTES = 1 << 20
 """The maximum size of all examples together. An example that does not fit is left out."""
 _SHOWN: tuple[Difference, ...] = ("changed", "only_before", "only_after")
 
 
 class ResultComparison:
-    """Counts the records whose results are the same and differ, and keeps some examples."""
+    """Counts the records with equal and with different results, and keeps some examples."""
 
     def __init__(self) -> None:
         self._counts: Counter[Difference] = Counter()

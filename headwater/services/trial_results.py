@@ -1,4 +1,4 @@
-"""Collects the results of a trial: of the records that are shown, and totals."""
+"""Collects the results of the records that a trial shows, and the totals of all records."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from headwater.services.trial_runs import MAX_LOG_LINES, shown_size
 
 MAX_RESPONSE_BYTES = 8 << 20
 MAX_ERROR_GROUPS = 20
-"""The most groups of errors that a summary has; the largest ones are kept."""
+"""The maximum number of groups of errors in a summary; the largest ones are kept."""
 _MAX_COUNTED_GROUPS = 1_000
 _TOO_LARGE = f"the response would be larger than {MAX_RESPONSE_BYTES >> 20} MiB"
 
@@ -20,8 +20,8 @@ class ShownRecords:
     """The results of the first records of a trial, as far as a response can show them.
 
     Args:
-        show_all: Whether records are shown, as unfinished, also when the response is full. Otherwise the first record
-            that does not fit is shown without its outputs, and no record after it.
+        show_all: Whether records that do not fit into the response are shown too, as unfinished and without outputs.
+            Otherwise the first record that does not fit is shown without its outputs, and later records are left out.
     """
 
     def __init__(self, *, show_all: bool) -> None:

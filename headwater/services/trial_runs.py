@@ -12,7 +12,7 @@ from headwater.sandbox.bigint_marks import remove_marks
 from headwater.transforms.base import Transform
 
 MAX_LOG_LINES = 100
-"""The most log lines of a transform that the totals keep."""
+"""The maximum number of log lines of a transform that the totals keep."""
 OVERHEAD_BYTES = 100
 """The bytes that are added to the size of each output or log line that is shown."""
 _POLL_S = 1.0
@@ -54,7 +54,7 @@ class ChunkResult:
         records: The result of each record.
         totals: The totals of each transform.
         limit: The limit that stopped the processing; empty when all records are complete.
-        must_split: Whether the outputs are too large together, so that some records did not run.
+        must_split: Whether the outputs are too large together, so that a transform did not run on some records.
     """
 
     records: list[TrialRecord]
@@ -148,17 +148,19 @@ class _Step:
 
     @property
     def failures(self) -> list[Failure]:
-        """The failures of records that the transform did run on.
+        """The failures of records that the transform ran on.
 
-        It did not run on other records, because the outputs of the batch are too large.
+        A failure with 0 attempts marks a record that it did not run on, because the outputs of the batch had become too
+        large.
         """
         return [failure for failure in self.result.failures if failure.attempts > 0]
 
     def dropped_source_numbers(self) -> list[int]:
         """Return the source record of each input row that was dropped.
 
-        A row is dropped when its record has not failed and the output has no row with its index. A script numbers its
-        outputs with output_index, so the index of its first output is looked for.
+        The output index of a record tells the outputs of one source record apart. A filter keeps the index of a row.
+        The first output of a script for a row with the index i has the index `output_index(i, 0)`. A row that has not
+        failed is dropped when no output of its source record has this index.
         """
         kept = set(zip(self.output_source_numbers, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}

@@ -41,7 +41,7 @@ LONG_TIME_LIMIT_S = 50.0
 MAX_RECORDS_ONE_BY_ONE = 200
 """Up to so many records are processed one by one, so that the log lines of each record are known."""
 MAX_CHUNK_OUTPUT_BYTES = 16_000_000
-"""The size of the outputs of some records that are processed together, after which no more of them run."""
+"""Once the outputs of a chunk of records reach this size, its remaining records are not processed."""
 _TOO_LARGE = f"larger than {MAX_CHUNK_OUTPUT_BYTES // 1_000_000} MB together"
 _FIRST_CHUNK_RECORDS, _MAX_CHUNK_RECORDS = 8, 512
 _CHUNK_S = 0.25
@@ -100,8 +100,8 @@ class Trials:
 
         With the id of a stored configuration, the pipeline is checked as PUT does, and the filters that this
         configuration has are tested against their live values. Other filters are tested against their `set_values`.
-        `flow.contains` uses the owner's datasets. The call blocks for the time limit, and some seconds to read the
-        sample and to start the sandbox.
+        `flow.contains` uses the owner's datasets. The call blocks for at most the time limit, and for some more seconds
+        to read the sample and to start the sandbox.
 
         Raises InvalidInput, NotFound, Conflict, StoredDataUnreadable, SandboxFailed, RedisUnavailable,
         DatabaseUnavailable and BrokerUnavailable.

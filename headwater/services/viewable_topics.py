@@ -100,8 +100,9 @@ class ViewableTopics:
     def output(self, owner: str, config_id: str, sink: str | None, *, parameter: str = "sink") -> ViewableTopic:
         """Return the topic of a sink, or of the dead letters for the name `dlq`.
 
-        Without a name, it is the first sink that has a topic. Raises NotFound when the configuration is not deployed,
-        and InvalidInput for the query parameter `parameter` when no sink with this name has a topic.
+        Without a name, it is the first sink that has a topic, or the dead letters when no sink has one. Raises NotFound
+        when the configuration is not deployed, StoredDataUnreadable, and InvalidInput for the query parameter
+        `parameter` when no sink with this name has a topic.
         """
         deployment = self._get_deployment(owner, config_id)
         if deployment.unreadable_reason:

@@ -54,7 +54,10 @@ class Producer(OutputWriter, Protocol):
         """
 
     def is_queue_full(self) -> bool:
-        """Return whether records wait for space in the client's queue. Then do not call `produce`."""
+        """Return whether records wait for space in the client's queue.
+
+        Then call `produce` only if the caller can't wait; see engine.delivery.Backpressure.
+        """
 
     def outstanding(self) -> int:
         """Return how many records are not acknowledged. Never waits."""
@@ -108,9 +111,9 @@ class TransactionalProducer(OutputWriter, Protocol):
             positions: The positions of the source.
             group_metadata: `Source.group_metadata`.
 
-        Raises TransactionFailed when it is unknown whether the transaction was committed. Then use a new producer: its
-        `init_transactions` completes or aborts the transaction. `take_failures` returns the records that were not
-        stored.
+        Raises TransactionFailed when the transaction was not committed, or when that is unknown. Then use a new
+        producer: its `init_transactions` completes or aborts the transaction. `take_failures` returns the records that
+        were not stored.
         """
 
     def take_failures(self) -> list[ProducerFailure]:

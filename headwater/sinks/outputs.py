@@ -144,8 +144,7 @@ class OutputBatch:
 
         A batch without OUTPUT_ID_HEADER is returned unchanged: a sink without this header writes records that may be
         repeated without effect. If the output ids do not contain positions, the output's own partition counts as that
-        of its source record. This occurs in tests only: exactly-once delivery calls this method, and needs a source in
-        Kafka, whose output ids contain positions.
+        of its source record. These are the outputs of a redrive, whose only worker loses all partitions at once.
         """
         ids = self.ids
         if ids is None:

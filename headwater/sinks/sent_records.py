@@ -61,7 +61,7 @@ class SentRecords:
         row = failure.record_id - first_record_id
         output_id = _output_id(ids, row)
         return ProducerFailure(
-            reason=f"Kafka rejected a record of {topic}: {KafkaError(failure.code).str()}.",
+            reason=f"A record was not written to {topic}: {KafkaError(failure.code).str()}.",
             topic=topic,
             output_id=output_id,
             source_partition=ids.partitions[row] if isinstance(ids, OutputIdColumn) else None,

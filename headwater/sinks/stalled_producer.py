@@ -67,7 +67,9 @@ class StalledProducerDetector:
         self._is_checking = self._has_result = False
 
     def update(self, acknowledged: int, outstanding: int) -> float | None:
-        """Process the present counts of the producer, and check the cluster if it must be checked.
+        """Process the present counts of the producer, and check the cluster if need be.
+
+        The cluster is checked every CHECK_INTERVAL_S while records are outstanding and none is acknowledged.
 
         Args:
             acknowledged: How many records of this producer were acknowledged so far.

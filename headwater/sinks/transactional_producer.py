@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import NO_CODEC_OVERRIDES, ConsumerGroupMetadata, LibrdkafkaProducer, require_topics
+from headwater.brokers.producer import NO_CODEC_OVERRIDES, LibrdkafkaProducer, TxnOffsetCommitData, require_topics
 from headwater.errors import TransactionFailed
 from headwater.model.access import KafkaAccess
 from headwater.model.record import NO_HEADERS, Headers
@@ -122,9 +122,7 @@ class TransactionalKafkaProducer:
             if positions:
                 # The group metadata is read just before it is sent: a rebalance may change it without a callback.
                 _retry(
-                    lambda left_s: self._send_offsets(
-                        positions, cast("ConsumerGroupMetadata", group_metadata()), left_s
-                    ),
+                    lambda left_s: self._send_offsets(positions, cast("TxnOffsetCommitData", group_metadata()), left_s),
                     deadline,
                 )
             _retry(self._client.commit_transaction, deadline)
@@ -133,9 +131,10 @@ class TransactionalKafkaProducer:
         self._is_open = False
 
     def _require_no_failures(self) -> None:
-        """Raise TransactionFailed if a record was not stored.
+        """Raise TransactionFailed if a record could not be queued, or its delivery has failed.
 
-        librdkafka would commit the transaction without this record.
+        librdkafka commits a transaction without the records that it rejected when they were queued. If a delivery
+        fails later, `commit_transaction` fails, because librdkafka counts failed deliveries.
         """
         self._failures = self.take_failures()
         if self._failures:
@@ -158,7 +157,7 @@ class TransactionalKafkaProducer:
                 )
             self._client.poll(QUEUE_FULL_WAIT_S)
 
-    def _send_offsets(self, positions: Mapping[int, int], group: ConsumerGroupMetadata, left_s: float) -> None:
+    def _send_offsets(self, positions: Mapping[int, int], group: TxnOffsetCommitData, left_s: float) -> None:
         offsets = [
             PartitionOffset(partition, position, group.epoch_before(partition, position), group.commit_metadata)
             for partition, position in positions.items()

@@ -110,7 +110,9 @@ class Source(Protocol):
         The call waits for the first record for at most `timeout_s`, and for no further record. It also handles group
         events, so it must be made often, at least every `max.poll.interval.ms`.
 
-        Raises BrokerUnavailable when credentials are rejected (an outage is retried internally), NoValidOffset, Fenced.
+        Raises BrokerUnavailable when the credentials are rejected, or no assigned partition can be read. A source of
+        Kafka retries an outage internally; a source of Pub/Sub raises BrokerUnavailable in an outage, too. Raises
+        NoValidOffset, Fenced and other WorkerErrors.
         """
 
     def take_gaps(self) -> list[Gap]:
@@ -128,15 +130,16 @@ class Source(Protocol):
     def seek(self, positions: Positions) -> None:
         """Continue at these positions.
 
-        `poll` must have returned records of these partitions before. Raises Fenced when this member does not own the
-        partitions any more.
+        In each of these partitions, `poll` must have returned records or skipped a gap before. Raises Fenced when this
+        member does not own the partitions any more.
         """
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
         """Commit positions for the group.
 
-        With `wait`, returns when they are stored, or raises BrokerUnavailable. Without `wait`, positions that could not
-        be stored are committed by the next call, which may have empty `positions`.
+        With `wait`, returns when the positions of this call and of all earlier calls are stored, or raises
+        BrokerUnavailable. Without `wait`, returns at once; positions that could not be stored are committed by the next
+        call, which may have empty `positions`.
         """
 
     def committed(self) -> Positions:

@@ -29,7 +29,8 @@ class DeadLetterSelector:
     """Selects the letters that a redrive processes.
 
     A record has a letter for each of its outputs that failed, and each letter contains the whole record. So only the
-    first of them is selected. The others are its repeats, and get its outcome. A stub is never selected.
+    first of them is selected. The others are its repeats, and get its outcome. A stub, which is a letter without its
+    source record because the dead-letter topic could not take the record, is never selected.
 
     A letter with an outcome of this redrive is left out, because its outputs are acknowledged. It is selected again
     when the outputs were in a transaction, which may have been aborted. Each outcome stores whether they were, because
@@ -77,7 +78,7 @@ class DeadLetterSelector:
     def forget(self, positions: Positions) -> None:
         """Forget the repeats before these positions, whose commit has begun.
 
-        If the commit fails, the letters are read again.
+        If the commit fails, the source repeats the commit, or the letters are read again.
         """
         for letter in self.repeats(positions):
             del self._first_by_repeat[letter]
@@ -108,7 +109,8 @@ class DeadLetterSelector:
     def _outcomes(self, letters: list[LetterId]) -> dict[LetterId, LetterOutcome]:
         """Return the outcomes of letters, however long the store takes to answer.
 
-        The letters are fetched already. A worker that waits here too long loses its partitions, and reads them again.
+        The letters are fetched already. If the worker waits here too long, it loses its partitions, and their next
+        owner reads the letters again.
         """
         while True:
             try:
@@ -119,5 +121,8 @@ class DeadLetterSelector:
 
 
 def source_id(headers: LetterHeaders) -> bytes:
-    """Return the id of the source record: the header without the index of the output."""
+    """Return the id of the source record.
+
+    It is the header OUTPUT_ID_HEADER without the index of the output.
+    """
     return headers.text(OUTPUT_ID_HEADER).rpartition("/")[0].encode()

@@ -24,7 +24,7 @@ from headwater.stores.protocols.redrives import RedriveOutcomeStore
 log = structlog.get_logger(__name__)
 
 MAX_RECORDS: Final = 500
-"""How many letters a batch has at most, so that other work never waits long for a batch."""
+"""How many letters a batch has at most, so that commits, rebalances and the throttle never wait long for a batch."""
 THROTTLED_RECORDS: Final = 5
 THROTTLED_PAUSE_S: Final = 0.05
 """A throttled redrive reads batches of at most THROTTLED_RECORDS letters, each after a pause of this length."""
@@ -134,7 +134,7 @@ class DeadLetterSource(KafkaSource):
     def forget(self, positions: Positions) -> None:
         """Forget the letters before these positions, whose commit has begun.
 
-        If the commit fails, the letters are read again.
+        If the commit fails, the source repeats the commit, or the letters are read again.
         """
         self._selector.forget(positions)
         self._source_ids = {

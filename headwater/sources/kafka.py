@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error, unreadable_partition_message
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.consumer import LibrdkafkaConsumer, Rebalance
-from headwater.brokers.producer import ConsumerGroupMetadata
+from headwater.brokers.producer import TxnOffsetCommitData
 from headwater.brokers.topic_id import commit_metadata, committed_topic_id
 from headwater.brokers.topic_monitor import TopicMonitor
 from headwater.errors import BrokerUnavailable, Fenced, HeadwaterError, Unavailable, WorkerError
@@ -39,7 +39,16 @@ HOUSEKEEPING_INTERVAL_S: Final = 0.5
 """The longest wait for records between two rounds of housekeeping. Each round costs an idle worker CPU time."""
 REQUEST_TIMEOUT_S: Final = 10.0
 COMMIT_TIMEOUT_S: Final = 4.0
-"""How long a commit may take; less than the time that a revocation of partitions may take."""
+"""How long `commit` with `wait` waits for the outcome.
+
+A worker that stops, or whose partitions are revoked, begins no attempt after its time budget (STOP_BUDGET_S and
+REVOKE_BUDGET_S in engine/worker.py). So its last attempt may exceed the budget by this time.
+"""
+COMMIT_STUCK_AFTER_S: Final = 60.0
+"""How long a commit may get no response while Kafka is reachable, before the consumer is replaced.
+
+librdkafka itself repeats a request after `socket.timeout.ms`, which is 60 s.
+"""
 START_OFFSETS_TIMEOUT_S: Final = 30.0
 """How long to wait for committed positions: the open transaction of a worker that was killed blocks them for 25 s."""
 REJOIN_AFTER_S: Final = 8.0
@@ -48,7 +57,7 @@ REJOIN_AFTER_S: Final = 8.0
 Longer than a session, because a member that has lost its partitions may have to wait until its old session ends.
 """
 OUTAGE_REPORTED_AFTER_S: Final = 2.0
-"""How long an outage lasts before it is reported. `deploy/stats` promises to report it within 5 s."""
+"""How long an outage lasts before it is reported. `GET …/deploy/stats` promises to report it within 5 s."""
 RETRY_INTERVAL_S: Final = 5.0
 """The interval of attempts to read a partition for which Kafka has reported an error."""
 LEAVE_TIMEOUT_S: Final = 1.0
@@ -140,10 +149,11 @@ class KafkaSource:
         self._retry_at = 0.0
         self._out_of_range = OutOfRangePartitions()
         self._skipped_gaps: list[Gap] = []
-        self._requested_commits: Positions = {}
-        """The positions whose commit was requested last."""
-        self._failed_commits: Positions = {}
-        """The positions whose commit has failed; the next commit contains them."""
+        self._uncommitted: Positions = {}
+        """The positions of the next commit: new ones, and positions whose commit has failed."""
+        self._committing: Positions = {}
+        """The positions of the outstanding commit."""
+        self._commit_started_at = 0.0
 
     # Joining and reading
 
@@ -212,21 +222,27 @@ class KafkaSource:
     def _handle_rebalances(self) -> None:
         """Handle the rebalances that happened during the last fetch.
 
-        An error must end the worker, because librdkafka then still waits for the `assign` or `unassign` that answers
-        the rebalance.
+        Raises WorkerError when the client fails. An error must end the worker, because librdkafka then still waits for
+        the `assign` or `unassign` that answers the rebalance.
         """
         rebalances, self._rebalances = self._rebalances, []
-        for rebalance in rebalances:
-            if rebalance.is_assignment:
-                self._handle_assignment(rebalance.partitions)
-            else:
-                self._handle_revocation(rebalance.partitions, lost=rebalance.lost)
+        try:
+            for rebalance in rebalances:
+                if rebalance.is_assignment:
+                    self._handle_assignment(rebalance.partitions)
+                else:
+                    self._handle_revocation(rebalance.partitions, lost=rebalance.lost)
+        except KafkaException as error:
+            raise WorkerError(
+                f"The Kafka client can't apply a new assignment: {error.args[0].str()}. This worker ends. The "
+                "orchestrator starts a new worker, which creates a new client."
+            ) from error
 
     def _handle_assignment(self, partitions: list[int]) -> None:
         self._unassigned_since = None
         starts = self._start_positions(partitions) if partitions else []
         self._not_in_client |= {partition for partition in partitions if self._is_excluded(partition)}
-        self._consumer.assign([start for start in starts if start.partition not in self._not_in_client])
+        self._consumer.incremental_assign([start for start in starts if start.partition not in self._not_in_client])
         self._assigned.update(partitions)
         for start in starts:
             self._positions[start.partition] = start.offset
@@ -245,7 +261,7 @@ class KafkaSource:
         if paused := self._paused_partitions.intersection(partitions):
             self._consumer.clear_pause(paused)
         self._remove(partitions)
-        self._consumer.unassign(revoked_in_client)
+        self._consumer.incremental_unassign(revoked_in_client)
 
     def _remove(self, partitions: Iterable[int]) -> None:
         """Forget partitions that this member does not own any more."""
@@ -262,7 +278,7 @@ class KafkaSource:
         for partition in removed:
             self._unreadable.pop(partition, None)
             self._retrying.discard(partition)
-            for positions in (self._positions, self._requested_commits, self._failed_commits):
+            for positions in (self._positions, self._uncommitted, self._committing):
                 positions.pop(partition, None)
 
     def _replace_consumer(self, reason: str) -> None:
@@ -272,8 +288,8 @@ class KafkaSource:
         """
         if self._has_hanging_client or (self._closer is not None and self._closer.is_alive()):
             raise WorkerError(
-                "Kafka is reachable, but its client hangs and can't be closed. This worker ends; a new one has a new "
-                "client."
+                "Kafka is reachable, but its client hangs and can't be closed. This worker ends. The orchestrator "
+                "starts a new worker, which creates a new client."
             )
         log.warning("the Kafka consumer is replaced", topic=self._topic, reason=reason)
         if self._assigned:
@@ -309,7 +325,9 @@ class KafkaSource:
         try:
             return self._watermarks(partition)[0]
         except BrokerUnavailable as error:
-            raise WorkerError(f"The first offset of a partition can't be read. {error.detail}") from error
+            raise WorkerError(
+                f"The first offset of {self._topic}, partition {partition}, can't be read. {error.detail}"
+            ) from error
 
     def _committed_starts(self, partitions: list[int]) -> dict[int, PartitionOffset]:
         """Return the committed positions of the group.
@@ -343,9 +361,10 @@ class KafkaSource:
             raise WorkerError(f"The start positions can't be read. {error.detail}") from error
 
     def _check_topic_id(self, topic_id: str, expected: Collection[str] = ()) -> None:
-        """Remember the id of the topic.
+        """Check the id of the topic, and remember it.
 
-        An empty id is unknown. Raises NoValidOffset when the positions belong to a topic with another id.
+        An empty id means that the id is unknown. Raises NoValidOffset when the positions belong to a topic with another
+        id.
         """
         if topic_id and {self._topic_id, *expected} - {topic_id, ""}:
             raise topic_recreated_error(self._topic)
@@ -373,7 +392,6 @@ class KafkaSource:
         self._errors.check()
         if self._consumer.fatal is not None:
             raise self._to_headwater_error(self._consumer.fatal)
-        self._collect_failed_commits()
         new_state = self._monitor.poll()
         if new_state is not None:
             self._check_topic_id(new_state.topic_id)
@@ -421,7 +439,8 @@ class KafkaSource:
             return Fenced(f"Another worker has replaced this one in the consumer group: {error.str()}.")
         if error.fatal():
             return WorkerError(
-                f"The Kafka client has failed: {error.str()}. This worker ends; a new one has a new client."
+                f"The Kafka client has failed: {error.str()}. This worker ends. The orchestrator starts a new worker, "
+                "which creates a new client."
             )
         return broker_unavailable_error(error, self._access)
 
@@ -437,16 +456,22 @@ class KafkaSource:
             self._refetch(self._unreadable)
 
     def _replace_stuck_consumer(self) -> None:
-        """Replace the consumer if it gets no partitions although Kafka is reachable.
+        """Replace a consumer that hangs although Kafka is reachable.
 
-        librdkafka can hang forever: when it waits for a response on a connection that it has closed, or when a
-        restarted broker has returned metadata without brokers (librdkafka issue 5301).
+        It gets no partitions, or no response to a commit. librdkafka can hang forever: when it waits for a response on
+        a connection that it has closed, or when a restarted broker has returned metadata without brokers (librdkafka
+        issue 5301).
         """
-        if self._unassigned_since is None or time.monotonic() - self._unassigned_since < REJOIN_AFTER_S:
-            return
         state = self._monitor.state
-        if self._monitor.reachable_for_s() >= REJOIN_AFTER_S and state is not None and not state.leaderless:
+        has_leaders = state is not None and not state.leaderless
+        if has_leaders and self._waits_too_long(self._unassigned_since, REJOIN_AFTER_S):
             self._replace_consumer("Kafka is reachable, but the consumer gets no partitions")
+        elif self._consumer.is_committing and self._waits_too_long(self._commit_started_at, COMMIT_STUCK_AFTER_S):
+            self._replace_consumer("Kafka is reachable, but a commit gets no response")
+
+    def _waits_too_long(self, since: float | None, limit_s: float) -> bool:
+        """Return whether the wait, and Kafka's reachability, have lasted for the limit."""
+        return since is not None and time.monotonic() - since >= limit_s and self._monitor.reachable_for_s() >= limit_s
 
     def _check_stalls(self) -> None:
         not_read = (
@@ -471,10 +496,11 @@ class KafkaSource:
     # Gaps. librdkafka stops reading a partition whose position is out of range.
 
     def _skip_gaps(self) -> None:
-        """Move partitions that are out of range to their first offset.
+        """Continue partitions that librdkafka has reported as out of range.
 
-        A partition whose leader does not answer is in `unreadable` until a later attempt succeeds. The remaining
-        partitions are moved in the next round, because a request without an answer has already taken seconds.
+        They continue at their position if it exists, else at their first offset. A partition whose leader does not
+        answer stays out of range, and `unreadable` returns it, until a later attempt succeeds. The remaining partitions
+        are continued in the next round, because a request without an answer has already taken seconds.
         """
         leaderless = self._monitor.state.leaderless if self._monitor.state is not None else frozenset()
         for error in self._out_of_range.due(leaderless):
@@ -486,7 +512,7 @@ class KafkaSource:
             self._out_of_range.remove([error.partition])
 
     def _skip_gap(self, error: PartitionError) -> None:
-        """Continue at the end of a gap.
+        """Continue a partition at its position, or at its first offset if that is later.
 
         Raises NoValidOffset when the log was truncated, or the topic was recreated.
         """
@@ -529,7 +555,7 @@ class KafkaSource:
 
     def seek(self, positions: Positions) -> None:
         if positions.keys() - self._assigned:
-            # Seeking only the partitions that this member still owns would skip records of the partitions that it lost.
+            # The caller does not know yet that it has lost partitions.
             raise Fenced(
                 "Another worker owns these partitions now, so this worker can't read their records again. It ends; the "
                 "owner reads them."
@@ -566,7 +592,7 @@ class KafkaSource:
         self._not_in_client -= to_assign
         self._paused_partitions = (self._paused_partitions - to_resume) | to_pause
         if to_assign:
-            self._consumer.assign(self._positions_with_epochs(to_assign))
+            self._consumer.incremental_assign(self._positions_with_epochs(to_assign))
         if to_pause:
             self._consumer.pause(to_pause)
         if to_resume:
@@ -595,17 +621,44 @@ class KafkaSource:
     # Committed positions
 
     def commit(self, positions: Positions, *, wait: bool) -> None:
-        self._collect_failed_commits()
-        requested, self._failed_commits = self._failed_commits | positions, {}
-        owned = {p: position for p, position in requested.items() if p in self._assigned}
-        if not owned:
-            return
-        self._requested_commits.update(owned)
+        self._uncommitted.update({p: position for p, position in positions.items() if p in self._assigned})
+        deadline = time.monotonic() + (COMMIT_TIMEOUT_S if wait else 0)
+        error = self._finish_commit(deadline)
+        if self._uncommitted and not self._consumer.is_committing:
+            error = self._start_commit()
+            if error is None and wait:
+                error = self._finish_commit(deadline)
+        if wait and error is not None and self._committing | self._uncommitted:
+            raise broker_unavailable_error(error, self._access)
+
+    def _start_commit(self) -> KafkaError | None:
+        """Send a commit, and return the error of the client, if any."""
+        self._committing, self._uncommitted = self._uncommitted, {}
+        self._commit_started_at = time.monotonic()
         try:
-            self._consumer.commit(self._with_metadata(owned), COMMIT_TIMEOUT_S if wait else 0)
+            self._consumer.start_commit(self._with_metadata(self._committing))
         except KafkaException as error:
-            self._failed_commits.update(owned)
-            raise broker_unavailable_error(error, self._access) from error
+            return self._on_commit_failed(error)
+        return None
+
+    def _finish_commit(self, deadline: float) -> KafkaError | None:
+        """Wait until a deadline for the outcome of the outstanding commit.
+
+        Returns the error, if any.
+        """
+        try:
+            if not self._consumer.finish_commit(max(0.0, deadline - time.monotonic())):
+                return KafkaError(KafkaError._TIMED_OUT)
+        except KafkaException as error:
+            return self._on_commit_failed(error)
+        self._committing = {}
+        return None
+
+    def _on_commit_failed(self, error: KafkaException) -> KafkaError:
+        reason: KafkaError = error.args[0]
+        log.info("a commit has failed; it is repeated", topic=self._topic, error=reason.str())
+        self._committing, self._uncommitted = {}, self._committing | self._uncommitted
+        return reason
 
     def _with_metadata(self, positions: Positions) -> list[PartitionOffset]:
         metadata = commit_metadata(self._topic_id)
@@ -614,29 +667,23 @@ class KafkaSource:
             for partition, position in positions.items()
         ]
 
-    def _collect_failed_commits(self) -> None:
-        """Collect the failures of asynchronous commits."""
-        for failure in self._consumer.take_commit_failures():
-            log.info("a commit has failed; it is repeated", topic=self._topic, error=KafkaError(failure.code).str())
-            for partition in failure.partitions:
-                if partition in self._requested_commits:
-                    self._failed_commits.setdefault(partition, self._requested_commits[partition])
-
     def committed(self) -> Positions:
         return {each.partition: each.offset for each in self._read_committed(self._assigned)}
 
     source_ids = staticmethod(position_ids)
 
-    def group_metadata(self) -> ConsumerGroupMetadata:
+    def group_metadata(self) -> TxnOffsetCommitData:
         metadata = commit_metadata(self._topic_id)
-        return ConsumerGroupMetadata(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
+        return TxnOffsetCommitData(self._consumer.group_metadata(), metadata, self._epochs.epoch_before)
 
     def close(self, *, leave_group: bool = False) -> None:
         self._listener = None
-        if leave_group:
-            self._leave_group()
-        self._consumer.close()
-        self._monitor.close()
+        try:
+            if leave_group:
+                self._leave_group()
+        finally:
+            self._consumer.close()
+            self._monitor.close()
 
     def _leave_group(self) -> None:
         """Unsubscribe, so that the partitions are reassigned immediately.
@@ -650,7 +697,7 @@ class KafkaSource:
                 self._consumer.fetch(0, 0, LEAVE_POLL_S)
                 self._rebalances += self._consumer.take_rebalances()
                 self._handle_rebalances()
-        except KafkaException as error:
+        except (KafkaException, WorkerError) as error:
             log.info("the member could not leave its group", topic=self._topic, error=str(error))
 
 
@@ -665,7 +712,8 @@ def _blocked_message(topic: str, partition: int, last_stable: int) -> str:
 def build(spec: WorkerSpec, slot: int) -> KafkaSource:
     """Return the source of one worker.
 
-    It is a static member, so that a restarted worker gets its partitions back.
+    `slot` is the number of the worker among the workers of the deployment, from 0.
+    The source is a static member of the group, so that a restarted worker in the same slot gets its partitions back.
     """
     access = spec.source if isinstance(spec.source, KafkaAccess) else spec.kafka
     return KafkaSource(access, spec.source_topic, spec.source_group, instance_id=f"{spec.config_id}-{slot}")

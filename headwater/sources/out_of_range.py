@@ -1,4 +1,4 @@
-"""Remembers the partitions whose position does not exist in the topic.
+"""Remembers the partitions that librdkafka has reported as out of range.
 
 A partition is remembered until the source has moved its position.
 """

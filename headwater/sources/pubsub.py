@@ -35,7 +35,7 @@ log = structlog.get_logger(__name__)
 KEY_ATTRIBUTE: Final = "key"
 """The message attribute in which a publisher may send the natural key of the record."""
 EXTEND_INTERVAL_S: Final = 6.0
-"""The interval of extensions of the ack deadlines. A failed one can be retried twice before the deadlines pass."""
+"""The interval of extensions of the ack deadlines. A failed extension is retried after a third of this time."""
 # The limits of unacknowledged messages. Pub/Sub gets them as flow control; above them, the stream is not read.
 MAX_UNACKED: Final = 20_000
 MAX_UNACKED_BYTES: Final = 64 << 20
@@ -62,7 +62,10 @@ _EXPECTED_ENDS: Final = frozenset(
         grpc.StatusCode.RESOURCE_EXHAUSTED,
     }
 )
-"""The status codes with which a stream ends normally or during an outage. After them, it is opened again."""
+"""The status codes with which a stream ends normally or during an outage.
+
+A single end with one of these codes is not an error. The stream is opened again after every end.
+"""
 
 
 class PubSubSource:
@@ -176,7 +179,7 @@ class StreamingPull:
         self._acks_in_flight = 0
         self._error: HeadwaterError | None = None
         self._consecutive_failures = 0
-        """How many streams in a row have ended without a message."""
+        """How many streams have ended with an error since the last message; at most 1 after a healthy stream."""
         self._opened_at: float | None = None
         """When the stream was opened, in monotonic seconds; None while no stream is open."""
         self._is_closing = threading.Event()
@@ -414,6 +417,6 @@ def _message(received: Any, key_of: KeyOf) -> Message:
 def build(spec: WorkerSpec, slot: int) -> PubSubSource:  # noqa: ARG001 - Pub/Sub distributes messages by itself
     """Return the source of one worker."""
     access, key_of = cast("PubSubPull", spec.source), natural_key(spec.chain, spec.entity)
-    if access.deduplicate and spec.slots > 1:
-        log.warning("deduplication is off: it needs parallelism 1", most_workers=spec.slots)
-    return PubSubSource(access, spec.source_topic, key_of, deduplicate=access.deduplicate and spec.slots == 1)
+    if access.deduplicate and spec.max_slots > 1:
+        log.warning("deduplication is off: it needs parallelism 1", max_workers=spec.max_slots)
+    return PubSubSource(access, spec.source_topic, key_of, deduplicate=access.deduplicate and spec.max_slots == 1)

@@ -1,8 +1,9 @@
 """Detects partitions that the consumer has stopped reading, or that a transaction blocks.
 
 librdkafka can stop reading a partition when a broker restarts (librdkafka issues 4492 and 5153). So another client
-requests the end offsets of the partitions. A partition is stalled when it has readable records after its position, and
-the consumer returns none of them although its queue is empty.
+requests the end offsets of the partitions. A partition is behind when it has readable records after its position while
+the consumer's queue is empty, so that the consumer should be fetching them. It is stalled when enough consecutive
+checks find it behind.
 """
 
 import time
@@ -14,7 +15,7 @@ from headwater.brokers.topic_monitor import EndOffsetsRequest, TopicMonitor
 CHECK_INTERVAL_S: Final = 2.0
 MIN_CHECKS: Final = 2
 MAX_CHECKS: Final = 32
-"""How many consecutive checks must find a partition stalled before it is reported.
+"""How many consecutive checks must find a partition behind before it is reported.
 
 The number starts at MIN_CHECKS, doubles after each report up to MAX_CHECKS, and is reset by a record.
 """

@@ -21,7 +21,7 @@ from headwater.sources.base import Positions
 
 PARTITIONS: Final = range(STREAM_PARTITIONS)
 MAX_REMEMBERED: Final = 100_000
-"""How many committed messages are remembered to detect repeats."""
+"""How many ids of committed messages, and how many natural keys with their last value, are remembered."""
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -56,7 +56,7 @@ class Message:
         return xxhash.xxh3_64_intdigest((self.ordering_key or self.id).encode()) % len(PARTITIONS)
 
     @property
-    def output_key(self) -> bytes | None:
+    def record_key(self) -> bytes | None:
         """The key of the record: the natural key, or else the ordering key, or None."""
         return self.key or self.ordering_key.encode() or None
 
@@ -166,7 +166,7 @@ class UnackedMessages:
             offset, messages = self._positions[partition], self._messages[partition]
             while offset < self._ends[partition] and len(records) < max_records and (size < max_bytes or not records):
                 message = messages[offset]
-                records.append(SourceRecord(message.value, message.output_key, message.timestamp, partition, offset))
+                records.append(SourceRecord(message.value, message.record_key, message.timestamp, partition, offset))
                 size += len(message.value)
                 offset += 1
             self._positions[partition] = offset

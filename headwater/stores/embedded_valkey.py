@@ -160,9 +160,9 @@ def _socket_path(directory: Path) -> Path:
 
 
 def _make_private(directory: Path, advice: str) -> None:
-    """Make a directory that only this user can enter.
+    """Create a directory that only this user can enter.
 
-    Raises SetupError, with an advice, when another user has made the directory or a link in its place.
+    Raises SetupError, whose message ends with `advice`, when the path is a link or belongs to another user.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = directory.lstat()

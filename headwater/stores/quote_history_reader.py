@@ -32,9 +32,8 @@ class QuoteHistoryReader:
 
         Args:
             store: The price store.
-            unsettled: The unsettled ticks by the token that they price. Its key may be the key of its state or of its
-                quoted ticks, since only the chain in the key is used. The quote token is on the same chain, and the
-                ticks name it without its chain.
+            unsettled: The unsettled ticks, by the key of their token or the key of its quoted ticks. Only the chain is
+                taken from the key. With the address in the ticks, it gives the key of the quote token.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)

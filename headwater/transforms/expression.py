@@ -8,8 +8,9 @@ See bloblang/parser.py. The result of an expression for one record:
 * A method of a value that does not have this method, such as `.lowercase()` of a number or null, is an error. An error
   inside of an array or `map_each()` makes the whole result an error. Null, `deleted()` and errors never match a set,
   and do not make the record fail. `|` and `.or()` replace them by the next value.
-* A string is looked up in lower case, but not trimmed, because the values of sets have no white space at their ends.
-  Empty strings and strings longer than MAX_VALUE_CHARS never match, because no set can contain them.
+* A string is looked up in lower case, but not trimmed: a string with white space at an end never matches, because no
+  value of a set has any there. Empty strings and strings longer than MAX_VALUE_CHARS never match, because no set can
+  contain them.
 * Numbers and booleans are looked up by their JSON text in lower case: `1.0` is not `1`, and `1E5` is `1e5`.
 * An array matches when any of its elements does, also the elements of arrays in it. An object never matches.
 
@@ -33,8 +34,8 @@ from headwater.transforms.bloblang import parser
 from headwater.transforms.bloblang.compiler import CompiledQuery, Compiler, path_of_record, single_member
 from headwater.transforms.bloblang.json_values import (
     FAILED,
+    FREE_SIZE,
     NULL,
-    SMALL_BYTES,
     Raw,
     Value,
     consume_budget,
@@ -84,7 +85,7 @@ class Expression:
         Raises InvalidRecord.
         """
         decoded = self._decode_record(record)
-        if self._needs_budget or (record and len(record) > SMALL_BYTES):
+        if self._needs_budget or (record and len(record) > FREE_SIZE):
             reset_budget(record or b"")
         try:
             return _lookup_values(self._query(decoded))
@@ -92,7 +93,7 @@ class Expression:
             return []
 
     def select_fast(self, records: BytesColumn) -> JsonFieldValues:
-        """Return the value to look up of each record, and the rows that need `select`.
+        """Return for each record the value to look up, and the rows that need `select`.
 
         The value is "" where there is none.
 
@@ -163,6 +164,10 @@ def _record_members(node: Node) -> list[str]:
 
 
 def _uses_whole_record(node: Node) -> bool:
+    """Return whether an expression uses the record other than as the start of a path.
+
+    ScopeValue(0) is the record, and each path that starts at the record contains it once.
+    """
     return [*walk(node)].count(ScopeValue(0)) > len(_record_members(node))
 
 
@@ -214,4 +219,4 @@ def _decode_for_lookup(value: Raw) -> Value:
         return None
     if text[0] != "[":
         return text
-    return _DECODE_ARRAY(text) if len(text) <= SMALL_BYTES or consume_budget(len(text)) else FAILED
+    return _DECODE_ARRAY(text) if len(text) <= FREE_SIZE or consume_budget(len(text)) else FAILED

@@ -34,7 +34,7 @@ class PrepareContext(NamedTuple):
 
 
 class PreparedTransform(NamedTuple):
-    """A transform as it is stored, with what was found when it was prepared.
+    """A transform as it will be stored, with the faults and warnings of its preparation.
 
     The JSON pointers of faults and warnings are relative to the transform.
     """
@@ -59,7 +59,7 @@ class TransformType:
     The fields of its configuration, and their documentation, are in model/transforms/.
 
     Attributes:
-        build: Builds the transform of a worker, or of a trial, from its stored configuration.
+        build: Builds the transform of a worker, or of a trial (see model/trial.py), from its stored configuration.
         find_faults: Yields the faults of a transform that the pydantic model can't express. The JSON pointers are
             relative to the transform.
         prepare: Does the slow work for a transform that is saved, such as the compilation of its script. It is called

@@ -39,9 +39,9 @@ class DatasetLookup:
         self._sets = sets
 
     def __call__(self, request: LookupRequest) -> LookupResult:
-        """Return for each dataset whether it contains the values.
+        """Return for each dataset whether it contains the values; None for an unknown one.
 
-        Returns None for an unknown name of a dataset. Raises RedisUnavailable.
+        Raises RedisUnavailable.
         """
         ids = self._names.resolve(self._owner, [name for name, _ in request])
         return [

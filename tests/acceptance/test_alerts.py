@@ -267,7 +267,7 @@ def test_a_key_of_another_program(alerts: Alerts) -> None:
 
 
 def suspend_shortly(pids: list[int]) -> None:
-    """Suspend processes for less than the time-out of their clients."""
+    """Suspend processes for less than the timeout of their clients."""
     with suspended(pids):
         time.sleep(0.9)
 

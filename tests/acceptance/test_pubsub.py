@@ -79,7 +79,7 @@ class Bench:
             Acl("reader", "topic", self.foreign_topic, ("READ",)),
             Acl("reader", "group", "wrk-", ("READ", "DELETE"), prefixed=True),
         )
-        KafkaClusterAdmin(self.kafka.access).ensure(DeploymentResources((), (User("reader", "a password"),), acls, ()))
+        KafkaClusterAdmin(self.kafka.access).ensure(DeploymentResources((), (User("reader", "a password"),), acls))
         (folder / "password").write_text("a password\n")
         return {
             "topic": self.foreign_topic,

@@ -83,7 +83,7 @@ class Bridge:
         assert not len(fetched.values)
         [rebalance] = self.consumer.take_rebalances()
         assert (rebalance.is_assignment, sorted(rebalance.partitions)) == (True, [*range(PARTITIONS)])
-        self.consumer.assign([PartitionOffset(partition, 0) for partition in rebalance.partitions])
+        self.consumer.incremental_assign([PartitionOffset(partition, 0) for partition in rebalance.partitions])
 
     def parts(self) -> Iterator[FetchedColumns]:
         """Yield the fetched columns, call by call."""

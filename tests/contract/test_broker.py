@@ -227,7 +227,6 @@ def deployment(name: str | None = None, partitions: int = 2, password: str = "se
             Acl(worker, "topic", topic, ("WRITE", "DESCRIBE")),
             Acl(worker, "transactional_id", f"{worker}.", ("WRITE", "DESCRIBE"), prefixed=True),
         ),
-        group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
@@ -287,7 +286,7 @@ class TestEnsure:
         assert not bench.can_login(User("dep-rotated", "old"))
 
     def test_ensure_without_resources(self, bench: Bench) -> None:
-        bench.broker.ensure(DeploymentResources((), (), (), ()))
+        bench.broker.ensure(DeploymentResources((), (), ()))
 
     def test_many_threads_at_once(self, bench: Bench) -> None:
         wanted = [deployment(partitions=1) for _ in range(8)]
@@ -517,7 +516,7 @@ class TestDrop:
     def test_missing_resources_are_ignored(self, bench: Bench) -> None:
         owned = deployment()
         bench.broker.remove_all(owned)
-        bench.broker.ensure(DeploymentResources(owned.topics, (), (), ()))
+        bench.broker.ensure(DeploymentResources(owned.topics, (), ()))
         bench.broker.remove_all(owned)
         bench.broker.remove_all(owned)
         assert topic_of(owned) not in bench.broker.inventory().topics
@@ -541,6 +540,11 @@ class TestDrop:
         assert bench.broker.commit_start_offsets(f"again-{topic_of(owned)}", topic_of(owned), "latest") == {0: 0, 1: 0}
 
 
+def group_prefixes(owned: DeploymentResources) -> list[str]:
+    """Return the prefixes of the names of the groups that the users may use."""
+    return [f"{user.name}." for user in owned.users]
+
+
 class TestDropGroups:
     def test_only_empty_groups_are_deleted(self, bench: Bench) -> None:
         owned = deployment()
@@ -548,7 +552,7 @@ class TestDropGroups:
         bench.broker.ensure(owned)
         for group in (f"{name}.1", f"{name}.2", f"{name}0.1"):
             bench.broker.commit_start_offsets(group, topic_of(owned), "latest")
-        assert bench.broker.delete_groups(owned.group_prefixes)
+        assert bench.broker.delete_groups(group_prefixes(owned))
         groups = bench.broker.groups().keys()
         assert groups == bench.broker.inventory().groups
         assert f"{name}0.1" in groups
@@ -559,14 +563,14 @@ class TestDropGroups:
         group = f"{owned.users[0].name}.main"
         bench.broker.ensure(owned)
         with bench.member(group, topic_of(owned)):
-            assert not bench.broker.delete_groups(owned.group_prefixes)
+            assert not bench.broker.delete_groups(group_prefixes(owned))
             found = bench.broker.inventory()
             assert group in found.groups & found.busy_groups
             assert bench.broker.groups()[group]
         bench.broker.commit_start_offsets(group, topic_of(owned), "latest")
         assert group not in bench.broker.inventory().busy_groups
         assert not bench.broker.groups()[group]
-        assert bench.broker.delete_groups(owned.group_prefixes)
+        assert bench.broker.delete_groups(group_prefixes(owned))
         assert group not in bench.broker.inventory().groups
 
     def test_no_group(self, bench: Bench) -> None:

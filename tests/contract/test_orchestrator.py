@@ -11,7 +11,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,11 @@ from headwater.model.progress_clock import QUIET_AFTER_S, STUCK_AFTER_S
 from headwater.model.reading_plan import ReadingPlan
 from headwater.model.value_sets import SetVersion
 from headwater.model.worker_spec import WorkerSet, WorkerSpec
+from headwater.orchestrators import process
 from headwater.orchestrators.base import Orchestrator
 from headwater.orchestrators.cgroups import WorkerCgroups
 from headwater.orchestrators.process import MAX_STARTING, ProcessOrchestrator
-from headwater.orchestrators.worker_process import STARTING_S
+from headwater.orchestrators.worker_process import START_TIMEOUT_S
 from tests.support.memory.orchestrator import MemoryOrchestrator
 from tests.support.processes import descendants
 from tests.support.waiting import until
@@ -87,6 +89,10 @@ def worker_set(revision: int = 1, slots: int = 1, deployment_id: str = "d1") -> 
         redis_url="",
     )
     return WorkerSet(deployment_id, slots, spec, f"hash{revision}")
+
+
+def have_niceness(pids: Iterable[int], niceness: int) -> bool:
+    return {os.getpriority(os.PRIO_PROCESS, pid) for pid in pids} == {niceness}
 
 
 def ready(orchestrator: Orchestrator, spec_hash: str, slots: int = 1) -> Callable[[], bool]:
@@ -292,15 +298,29 @@ class TestProcesses:
             until(lambda: started() == 1 + MAX_STARTING)
             os.kill(self.pid(tmp_path), signal.SIGKILL)
             until(lambda: self.worker(processes).restart_count == 1)
-            now = STARTING_S - 1
+            now = START_TIMEOUT_S - 1
             until(ready(processes, "hash1"))  # a restart waits for no start
             assert started() == 1 + MAX_STARTING
-            now = STARTING_S
+            now = START_TIMEOUT_S
             until(lambda: started() == 2 + MAX_STARTING)
 
     def test_more_workers_than_may_start_at_once_become_ready(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(slots=3 * MAX_STARTING))
         until(ready(processes, "hash1", 3 * MAX_STARTING))
+
+    def test_many_workers_have_a_low_priority(
+        self, processes: ProcessOrchestrator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(process, "MANY_WORKERS", 2)
+        own = os.getpriority(os.PRIO_PROCESS, 0)
+        for slots, increment in ((2, 0), (3, process.NICENESS_OF_MANY)):
+            processes.ensure(worker_set(slots=slots))
+            until(ready(processes, "hash1", slots))
+            pids = [self.pid(tmp_path, slot) for slot in range(slots)]
+            until(partial(have_niceness, pids, own + increment))
+        session = Path(f"/proc/{pids[0]}/autogroup")
+        if session.exists():  # the kernel has autogroups
+            until(lambda: session.read_text().split()[-1] == str(own + increment))
 
     def test_a_worker_that_keeps_dying_is_in_a_crash_loop(self, processes: ProcessOrchestrator) -> None:
         processes.ensure(worker_set(revision=666))

@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition
 
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.producer import ConsumerGroupMetadata, LibrdkafkaProducer
+from headwater.brokers.producer import LibrdkafkaProducer, TxnOffsetCommitData
 from headwater.errors import BrokerUnavailable, NoValidOffset, TransactionFailed
 from headwater.model.outputs import OUTPUT_ID_HEADER
 from headwater.model.record import RecordBatch
@@ -144,7 +144,7 @@ class KafkaBench:
         client.send_offsets(
             self.stream,
             [PartitionOffset(0, 9)],
-            cast("ConsumerGroupMetadata", source.group_metadata()).group_metadata,
+            cast("TxnOffsetCommitData", source.group_metadata()).group_metadata,
             BEGIN_S,
         )
         assert client.flush(BEGIN_S) == 0

@@ -7,6 +7,7 @@ pipeline is left in the cluster.
 import contextlib
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,7 +93,9 @@ def copying(release: Release, *, repeats: bool) -> Iterator[Copy]:
         values = {record.headers["headwater-src"]: record.json() for record in reader.records}
         assert sorted(value["n"] for value in values.values()) == list(range(copy.fed))
         assert all(values[record.headers["headwater-src"]] == record.json() for record in reader.records)
-        print(f"{copy.fed} records, {len(reader.records) - len(values)} repeats")
+        counts = Counter(record.headers["headwater-src"] for record in reader.records)
+        repeated = sorted(source_id for source_id, count in counts.items() if count > 1)
+        print(f"{copy.fed} records, repeated: {repeated}")
         print(client.get(f"/api/v1/flow/{flow.id}/deploy/logs", params={"limit": 1000}).text)
         assert repeats or len(reader.records) == len(values)
     assert release.worker_objects() == []

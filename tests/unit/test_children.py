@@ -7,10 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from headwater.children import inherited_environment, spawn
+from headwater.children import inherited_environment, set_niceness, spawn
 from tests.support.processes import alive
 from tests.support.waiting import until
 
@@ -69,3 +70,24 @@ class TestSpawn:
             os.kill(child, 0)
             parent.kill()
         until(lambda: not alive(child))
+
+
+def test_a_lower_priority_is_that_of_all_threads_and_descendants() -> None:
+    program = (
+        "import subprocess, sys, threading, time;"
+        "threading.Thread(target=time.sleep, args=[600], daemon=True).start();"
+        "child = subprocess.Popen(['/bin/sleep', '600']); print(child.pid, flush=True); child.wait()"
+    )
+    parent = spawn([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    stdout = parent._process.stdout
+    assert stdout is not None
+    with stdout:
+        grandchild = int(stdout.readline())
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    until(lambda: set_niceness(parent.pid, own + 3))
+    threads = [int(each.name) for each in Path("/proc", str(parent.pid), "task").iterdir()]
+    assert len(threads) == 2
+    assert {os.getpriority(os.PRIO_PROCESS, each) for each in (*threads, grandchild)} == {own + 3}
+    os.kill(grandchild, signal.SIGKILL)
+    parent.stop(0)
+    assert set_niceness(parent.pid, own + 3), "a process that has ended"

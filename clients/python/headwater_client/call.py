@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
-import msgspec
+from headwater_client import decoding
 
 T = TypeVar("T")
 
@@ -78,4 +78,4 @@ def decode(body: bytes, result: type[T]) -> T:
     """
     if result is type(None):
         return None
-    return msgspec.json.decode(body, type=result)
+    return decoding.decode(body, result)

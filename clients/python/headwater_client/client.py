@@ -97,7 +97,8 @@ class HeadwaterOperations(Resource):
         Args:
             of: `<chain>/<entity>`, `<chain>/<entity>.zerolag`, `<config id>/<sink>` or `<config id>/dlq`.
             on_open: Called when a connection is open: records that are appended from then on are shown.
-            on_skipped: Called with the number of records that are not shown, because they are too many.
+            on_skipped: Called with a Skipped, whose `count` is the number of records that are not shown, because they
+                are too many.
             timeout: The seconds to wait for each connection.
 
         >>> with hw.tail("base/log") as items:

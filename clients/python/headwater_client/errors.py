@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from headwater_client.decoding import decode
 from headwater_client.problem import Fault, Problem
 
 if TYPE_CHECKING:
@@ -222,7 +223,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RequestFai
 def _problem(status: int, body: bytes) -> Problem:
     """Return the problem document; a proxy's own error has none."""
     try:
-        return msgspec.json.decode(body, type=Problem)
+        return decode(body, Problem)
     except msgspec.DecodeError:
         text = body[:300].decode("utf-8", "replace").strip()
         return Problem(status=status, title=f"HTTP status {status}", detail=text)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-import msgspec
 
 from headwater_client.call import Call
+from headwater_client.decoding import decode
 from headwater_client.models.records import Record, Skipped, TailEnd
 from headwater_client.session import Session, StreamBroken
 
@@ -79,9 +79,9 @@ class _OpenTails:
 def _records(event: httpx2.ServerSentEvent, open_tails: _OpenTails, hooks: TailHooks) -> list[Record]:
     """Handle an event, and return its records."""
     if event.event == "records":
-        return msgspec.json.decode(event.data, type=list[Record])
+        return decode(event.data, list[Record])
     if event.event == "skipped" and hooks.on_skipped:
-        hooks.on_skipped(msgspec.json.decode(event.data, type=Skipped))
+        hooks.on_skipped(decode(event.data, Skipped))
     if event.event == "end":
-        open_tails.end(msgspec.json.decode(event.data, type=TailEnd))
+        open_tails.end(decode(event.data, TailEnd))
     return []

@@ -27,10 +27,11 @@ class Upload:
     """How far an upload is, or how it has ended.
 
     Attributes:
-        sent: How many values the server has stored.
+        sent: How many values were in the requests that the server has completed.
         changed: How many of them were new, or were removed.
         version: The version of the set after the last write.
-        complete: How many values from the beginning are all stored. An upload that failed can continue after them.
+        complete: How many values from the beginning are all in completed requests. An upload that failed can continue
+            after them.
     """
 
     sent: int = 0

@@ -10,13 +10,13 @@ export interface components {
             applied: boolean;
             /** @description The version that the request names. */
             version: number;
-            /** @description Empty while the pipeline is paused. */
+            /** @description The workers that use the set; empty while the pipeline is paused or starting. */
             workers: components["schemas"]["AppliedWorker"][];
         };
         /** @description A worker that uses the set. */
         AppliedWorker: {
             name: string;
-            /** @description The version that the worker has read last; null before it has read the present set. */
+            /** @description The version that the worker has read last; null until it has reported one. A version that the set has lost since, such as in a failover of Valkey or Redis, does not count. */
             version: number | null;
         };
         /** @description The result of one of the two revisions for a record. */
@@ -94,7 +94,7 @@ export interface components {
             /** @description The uid of the transform, or the name of the sink. */
             transform_uid: string;
         };
-        /** @description The counts of the dead letters, by class and place of the error. */
+        /** @description The counts of the dead letters, by class of error, transform or sink, and line. */
         DeadLetterSummaryBody: {
             /** @description The error with the newest letter first. */
             items: components["schemas"]["LetterSummaryBody"][];
@@ -300,13 +300,13 @@ export interface components {
                 [key: string]: number;
             };
         };
-        /** @description The dead letters with one class and place of the error. */
+        /** @description The number of dead letters with the same class of error, transform or sink, and line. */
         LetterSummaryBody: {
             /** @description How many letters were written since the pipeline was deployed. */
             count: number;
             /** @description The class of the error. */
             error: string;
-            /** @description The id of the newest of these letters; null when the newest 5,000 letters have none. */
+            /** @description The id of the newest of these letters; null when it is not among the newest 5,000 letters of the pipeline. */
             example: string | null;
             /** @example 2026-01-02T03:04:05.678Z */
             first: string;
@@ -546,7 +546,7 @@ export interface components {
              * @default latest
              */
             start_at?: (string | ("latest" | "earliest") | unknown) | null;
-            /** @description `pubsub` or `kafka`, as the chain has it; set from the chain when omitted. It does not say where the records come from: the operator binds each stream to a topic. */
+            /** @description A label that the catalog fixes for each chain: `pubsub` or `kafka`; set from the chain when omitted. It does not select the source: the operator's stream bindings say where the records come from. */
             type?: string | null;
         } | {
             /** @enum {unknown} */
@@ -655,7 +655,7 @@ export interface components {
             record?: unknown;
             /** @description In place of `record`, when the value is not JSON. */
             record_base64?: string | null;
-            /** @description The time of the broker. */
+            /** @description The record's Kafka timestamp. */
             timestamp: string | null;
         };
         /** @description Records of a sink or dead letters, oldest first. */
@@ -667,7 +667,7 @@ export interface components {
             /** @description The cursor of the next page; null on the last page. */
             cursor: string | null;
             /**
-             * @description The start of the minute of the first counts of all items.
+             * @description The start of the first minute that the counts of all items cover.
              * @example 2026-01-02T03:04:05.678Z
              */
             first_minute: string;
@@ -725,7 +725,7 @@ export interface components {
         /**
          * @description The validated pipeline of a configuration, with the uid of each transform and sink.
          *
-         *     Fields and variables with the name `config` have a PipelineConfig; `config_id` is the id of the whole configuration.
+         *     In this package, a field or variable `config` is a PipelineConfig; `config_id` is the id of the whole configuration.
          */
         PipelineConfig: {
             /**
@@ -755,7 +755,7 @@ export interface components {
         };
         /** @description How the statistics of a token are computed; empty for an unknown token. */
         PriceExplanation: {
-            /** @description At most 50 accepted trades, newest first. In the newest 1 to 2 hours, or 2 minutes for a token with many trades, these are the last trade of each millisecond; before that, the last trade of each hour. */
+            /** @description At most 50 accepted trades, newest first. The list has the last trade of each millisecond of the newest 1 to 2 hours (2 minutes for a token with many trades), and the last trade of each earlier hour. */
             accepted: components["schemas"]["PricePoint"][];
             /** @description At most 50 bands, the one with the most minutes first. */
             bands: components["schemas"]["PriceBand"][];
@@ -766,7 +766,7 @@ export interface components {
             latest: components["schemas"]["PricePoint"] | null;
             percent_change_1h: number | null;
             percent_change_24h: number | null;
-            /** @description As in the statistics. */
+            /** @description Whether the latest price was computed from a price of the quote token that was more than an hour old. */
             quote_stale: boolean;
             /** @description The minutes with trades that make a band established. */
             required_minutes: number | null;
@@ -948,7 +948,7 @@ export interface components {
             record?: unknown;
             /** @description In place of `record`, when the value is not JSON. */
             record_base64?: string | null;
-            /** @description The time of the broker. */
+            /** @description The record's Kafka timestamp. */
             timestamp: string | null;
         };
         /** @description Keeps a record when the selected value is in the transform's filter set. */
@@ -1264,7 +1264,7 @@ export interface components {
             count?: number | null;
             /** @description The first `count` records from this time on (RFC 3339). */
             from?: string | null;
-            /** @description The newest records of all partitions, by the time of the broker. */
+            /** @description The newest records of all partitions, by their Kafka timestamps. */
             last?: number | null;
             /** @description The records with these positions, each as `<partition>/<offset>`. */
             positions?: string[] | null;
@@ -1304,7 +1304,7 @@ export interface components {
         /** @description The metrics of each transform of a deployment over time. */
         TransformSeries: {
             config_id: string;
-            /** @description By transform in the order of the running pipeline; removed transforms with records come last. */
+            /** @description The transforms of the running pipeline in their order, and then the transforms that were removed but received records in the time range. */
             metrics: components["schemas"]["TransformMetricSeries"][];
         };
         /** @description The totals of one transform for all records. */
@@ -1330,7 +1330,7 @@ export interface components {
             sample?: components["schemas"]["TrialSampleBody"] | null;
             /** @description All counts are 0 when no record was read. */
             summary?: components["schemas"]["TrialSummaryBody"] | null;
-            /** @description Exceptions that the scripts threw for the stream's example record, and what was ignored. */
+            /** @description Exceptions that the scripts threw for the stream's example record, and other warnings as in the response to a save, such as `set_values` that were ignored. */
             warnings: components["schemas"]["Fault"][];
         };
         /** @description The result of one sample record. */
@@ -1338,7 +1338,7 @@ export interface components {
             /** @description The record, when it was read from the stream. */
             input?: components["schemas"]["RecordItem"] | null;
             /**
-             * @description `sent` when any output reaches the sinks; `unfinished` when the time limit or the size limit of the response was reached.
+             * @description `sent` when any output reaches the sinks; `unfinished` when the time limit, the size limit of the response, or the size limit of the outputs of this record was reached (see `reason`).
              * @enum {string}
              */
             outcome: "sent" | "dropped" | "error" | "unfinished";
@@ -1432,7 +1432,7 @@ export interface components {
             is_oom_killed: boolean;
             is_ready: boolean;
             name: string;
-            /** @description The reason for the status; empty when there is none. For 15 minutes it also says which records were deleted from the source before they were read. */
+            /** @description The reason for the status; empty when there is none. For 15 minutes after the worker has skipped records that were deleted from the source before it read them, the reason also names these records. */
             reason: string;
             /** @description A high value shows instability. */
             restart_count: number;

@@ -4,6 +4,8 @@ import type { CallOptions } from "./session.ts";
 
 /** The maximum number of values in one request. */
 export const REQUEST_BATCH_VALUES = 250_000;
+/** The number of values in the first request. Each further request has twice as many, up to the maximum. */
+const FIRST_BATCH_VALUES = 10_000;
 /** The number of requests at once; a browser has few connections, and other calls need them too. */
 const PARALLEL_REQUESTS = 2;
 /** The number of values of a long body that are encoded at once. */
@@ -38,7 +40,10 @@ export interface Written {
   version: number;
 }
 
-/** Sends values in batches of 250,000, and holds only these batches in memory. */
+/**
+ * Sends values in batches, and holds only these batches in memory. The first batches are small, so that the progress is
+ * known early, and a short upload can be stopped and resumed.
+ */
 export async function upload(
   values: Values,
   send: (batch: string[], options: CallOptions) => Promise<Written>,
@@ -46,7 +51,7 @@ export async function upload(
 ): Promise<Upload> {
   const total: Upload = { sent: 0, changed: 0, version: 0, complete: 0 };
   const ends = new Map<number, number>();
-  const source = batches(values, REQUEST_BATCH_VALUES);
+  const source = batches(values, FIRST_BATCH_VALUES, REQUEST_BATCH_VALUES);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   let start = 0;
@@ -83,23 +88,28 @@ export async function upload(
 /** Encodes `{"values": […]}` in batches; the browser keeps a large Blob outside of the page's memory. */
 export async function valuesBlob(values: Values): Promise<Blob> {
   const parts: Blob[] = [];
-  for await (const batch of batches(values, ENCODE_BATCH_VALUES)) {
+  for await (const batch of batches(values, ENCODE_BATCH_VALUES, ENCODE_BATCH_VALUES)) {
     const separator = parts.length ? "," : '{"values":[';
     parts.push(new Blob([separator, JSON.stringify(batch).slice(1, -1)]));
   }
   return new Blob([...(parts.length ? parts : ['{"values":[']), "]}"]);
 }
 
-async function* batches(values: Values, size: number): AsyncGenerator<string[], void> {
+/** Yields the values in batches. Each batch is twice as large as the one before it, up to a maximum. */
+async function* batches(
+  values: Values,
+  firstSize: number,
+  maxSize: number,
+): AsyncGenerator<string[], void> {
   if (typeof values === "string") {
     throw new TypeError("`values` is a single string. Pass an array of strings.");
   }
-  let batch: string[] = [];
+  let [batch, size]: [string[], number] = [[], firstSize];
   for await (const value of values) {
     batch.push(value);
     if (batch.length === size) {
       yield batch;
-      batch = [];
+      [batch, size] = [[], Math.min(2 * size, maxSize)];
     }
   }
   if (batch.length) yield batch;

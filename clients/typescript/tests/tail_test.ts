@@ -32,7 +32,7 @@ Deno.test("a tail yields the records of events, which may arrive in pieces", asy
   assert.equal(skipped[0], 3);
 });
 
-Deno.test("a tail goes on with the topics that have not ended", async () => {
+Deno.test("a tail continues with the topics that have not ended", async () => {
   const ended = (of: string) =>
     `event: end\ndata: {"of": "${of}", "reason": "deployment_ended"}\n\n`;
   const { hw, seen } = stubbed(() => stream(ended("a/out")), () => stream(ended("b/out")));

@@ -41,11 +41,13 @@ function* numbers(count: number): Generator<string> {
   for (let number = 0; number < count; number++) yield String(number);
 }
 
-Deno.test("an upload sends batches of 250,000 values, two at once", async () => {
+Deno.test("an upload sends batches of 10,000 to 250,000 values, two at once", async () => {
   let [open, most] = [0, 0];
+  const sizes: number[] = [];
   const secondEnded = Promise.withResolvers<void>();
   const { dataset: watched } = await dataset(async (values, request) => {
     most = Math.max(most, ++open);
+    sizes.push(values.length);
     if (request === 1) await secondEnded.promise;
     if (request === 2) setTimeout(secondEnded.resolve, 50);
     open--;
@@ -55,7 +57,8 @@ Deno.test("an upload sends batches of 250,000 values, two at once", async () => 
   const total = await watched.add(numbers(600_001), {
     onProgress: (state) => complete.push(state.complete),
   });
-  assert.deepEqual(total, { sent: 600_001, changed: 600_001, version: 3, complete: 600_001 });
+  assert.deepEqual(total, { sent: 600_001, changed: 600_001, version: 7, complete: 600_001 });
+  assert.deepEqual(sizes, [10_000, 20_000, 40_000, 80_000, 160_000, 250_000, 40_001]);
   assert.equal(most, 2);
   assert.equal(complete.at(-1), 600_001);
   assert.equal(complete[0], 0, "the second part ends first, and the first is not stored yet");

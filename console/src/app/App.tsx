@@ -11,6 +11,8 @@ import { router } from "./router.tsx";
 import { SessionProvider, useSession } from "./session.tsx";
 import { theme } from "./theme.ts";
 
+const MAX_NOTIFICATION_PX = 480;
+
 export function App() {
   return (
     <MantineProvider
@@ -19,7 +21,7 @@ export function App() {
       cssVariablesResolver={cssVariables}
       getStyleNonce={() => nonce}
     >
-      <Notifications position="bottom-right" />
+      <Notifications position="bottom-right" notificationMaxHeight={MAX_NOTIFICATION_PX} />
       <QueryClientProvider client={queryClient}>
         <SessionProvider>
           <Pages />

@@ -34,6 +34,7 @@ export const theme = createTheme({
       defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm", highlightOnHover: true },
       styles: { table: { fontVariantNumeric: "tabular-nums" } },
     },
+    Notification: { styles: { description: { color: "var(--mantine-color-text)" } } },
     Skeleton: { defaultProps: { opacity: 0.4 } },
     Badge: { defaultProps: { variant: "light", tt: "none", fw: 500 } },
   },

@@ -5,13 +5,8 @@ import { useOfNow } from "./use_now.ts";
 export function Age({ time, suffix = " ago" }: { time: string; suffix?: string }) {
   const age = useOfNow((now) => duration(Math.max(0, now - Date.parse(time))));
   return (
-    <time
-      dateTime={time}
-      title={time}
-      style={{ fontSize: "var(--mantine-font-size-sm)" }}
-    >
-      {age}
-      {suffix}
+    <time className="plain-figure" dateTime={time} title={time}>
+      {age + suffix}
     </time>
   );
 }

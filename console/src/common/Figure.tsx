@@ -1,9 +1,4 @@
-import type { CSSProperties } from "react";
-
 import { exact, short } from "./numbers.ts";
-
-const STYLE: CSSProperties = { fontSize: "var(--mantine-font-size-sm)" };
-const DIMMED: CSSProperties = { ...STYLE, color: "var(--mantine-color-dimmed)" };
 
 /** A number in its short form; the exact one is shown on hover. Without a value, a dash. Lists have hundreds of them. */
 export function Figure({ value, unit = "", muted = false }: {
@@ -11,11 +6,13 @@ export function Figure({ value, unit = "", muted = false }: {
   unit?: string;
   muted?: boolean;
 }) {
-  if (value === null || value === undefined) return <span style={DIMMED}>–</span>;
+  if (value === null || value === undefined) return <span className="plain-figure dimmed">–</span>;
   return (
-    <span style={muted || value === 0 ? DIMMED : STYLE} title={`${exact(value)}${unit}`}>
-      {short(value)}
-      {unit}
+    <span
+      className={muted || value === 0 ? "plain-figure dimmed" : "plain-figure"}
+      title={`${exact(value)}${unit}`}
+    >
+      {short(value) + unit}
     </span>
   );
 }

@@ -14,14 +14,14 @@ export const Sparkline = memo(function Sparkline({ values, color, label }: {
   label: string;
 }) {
   return (
-    <svg width={WIDTH} height={HEIGHT} role="img" aria-label={label}>
-      <path
-        d={pathOf(values)}
-        fill="none"
-        stroke={`var(--mantine-color-${color}-text)`}
-        strokeWidth={1.25}
-        strokeLinejoin="round"
-      />
+    <svg
+      className={`plain-sparkline ${color}`}
+      width={WIDTH}
+      height={HEIGHT}
+      role="img"
+      aria-label={label}
+    >
+      <path d={pathOf(values)} />
     </svg>
   );
 });

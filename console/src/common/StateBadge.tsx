@@ -11,13 +11,7 @@ export interface Look {
 export const StateBadge = memo(
   function StateBadge({ look: { word, color, Icon } }: { look: Look }) {
     return (
-      <span
-        className="plain-badge"
-        style={{
-          color: `var(--mantine-color-${color}-light-color)`,
-          background: `var(--mantine-color-${color}-light)`,
-        }}
-      >
+      <span className={`plain-badge ${color}`}>
         <Icon size={12} />
         {word}
       </span>

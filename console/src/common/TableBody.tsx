@@ -1,20 +1,20 @@
 import { Table } from "@mantine/core";
 import { type ReactNode, useRef } from "react";
 
-import { useRowsInSight } from "./use_rows_in_sight.ts";
+import { useVisibleRows } from "./use_visible_rows.ts";
 
-/** Tables with fewer rows are drawn as a whole, so that the browser finds all of their words. */
-const ALL = 100;
+/** Tables with at most this many rows are rendered completely, so that the browser's search finds all of their text. */
+const MAX_COMPLETE = 100;
 
-/** The rows of a table, of equal height; of a long table only the rows in sight are drawn. */
+/** The rows of a table, which have the same height. Of a long table, only the visible rows are rendered. */
 export function TableBody<Item>({ items, row, rowHeight }: {
   items: Item[];
   row: (item: Item) => ReactNode;
   rowHeight: number;
 }) {
   const body = useRef<HTMLTableSectionElement>(null);
-  const inSight = useRowsInSight(body, items.length, rowHeight);
-  const { first, end } = items.length > ALL ? inSight : { first: 0, end: items.length };
+  const visible = useVisibleRows(body, items.length, rowHeight);
+  const { first, end } = items.length > MAX_COMPLETE ? visible : { first: 0, end: items.length };
   return (
     <Table.Tbody ref={body}>
       <Space height={first * rowHeight} />
@@ -24,7 +24,7 @@ export function TableBody<Item>({ items, row, rowHeight }: {
   );
 }
 
-/** The place of rows that are not drawn. */
+/** Takes the place of rows that are not rendered. */
 function Space({ height }: { height: number }) {
   return height > 0 && (
     <tr aria-hidden>

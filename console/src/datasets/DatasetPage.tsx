@@ -44,7 +44,7 @@ export function DatasetPage() {
           Delete…
         </Button>
       </Group>
-      <ValuesPanel source={source} />
+      <ValuesPanel key={source.key.join(":")} source={source} />
       <ConfirmModal
         title={`Delete ${dataset.name}?`}
         text="Its values are removed, and scripts that look values up in it fail from then on. This can't be undone."

@@ -47,7 +47,6 @@ export default function Editor({ flow }: { flow: Flow }) {
       <SaveBar
         flow={base}
         isChanged={isChanged}
-        isDeployed={isDeployed}
         save={save}
         discard={() => change({ kind: "reset", document: documentOf(base) })}
       />

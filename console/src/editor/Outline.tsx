@@ -1,5 +1,4 @@
 import { Stack, TagsInput, TextInput } from "@mantine/core";
-import type { Trial } from "headwater-client";
 import type { Dispatch } from "react";
 
 import type { Change } from "./changes.ts";
@@ -7,6 +6,7 @@ import type { EditedDocument } from "./document.ts";
 import { SinkList } from "./SinkList.tsx";
 import { SourceSelect } from "./SourceSelect.tsx";
 import { TransformList } from "./TransformList.tsx";
+import type { KeyedTrial } from "./trial/use_trial.ts";
 
 /** The configuration from its name to its sinks. */
 export function Outline({ document, change, openKey, open, trial }: {
@@ -14,7 +14,7 @@ export function Outline({ document, change, openKey, open, trial }: {
   change: Dispatch<Change>;
   openKey: string | undefined;
   open: (key: string | undefined) => void;
-  trial: Trial | undefined;
+  trial: KeyedTrial | undefined;
 }) {
   const set = (members: Partial<Omit<EditedDocument, "transforms">>) =>
     change({ kind: "set", members });

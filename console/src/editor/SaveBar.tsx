@@ -3,18 +3,18 @@ import { useHotkeys } from "@mantine/hooks";
 import type { Flow } from "headwater-client";
 import { Rocket, Save } from "lucide-react";
 
+import { MOD_KEY } from "../common/mod_key.ts";
 import type { useSave } from "./use_save.ts";
 
 /** What is unsaved, and the ways to save it. */
-export function SaveBar({ flow, isChanged, isDeployed, save, discard }: {
+export function SaveBar({ flow, isChanged, save, discard }: {
   flow: Flow;
   isChanged: boolean;
-  isDeployed: boolean;
   save: ReturnType<typeof useSave>;
   discard: () => void;
 }) {
   const start = (deploy: boolean) => () => {
-    if (!save.isPending && (isChanged || deploy)) save.mutate({ deploy });
+    if (!save.isPending && (isChanged || deploy)) save.mutate({ deploy, isChanged });
   };
   useHotkeys([["mod+S", start(false)], ["mod+shift+Enter", start(true)]], [], true);
   const isDeploying = save.isPending && save.variables.deploy;
@@ -27,7 +27,7 @@ export function SaveBar({ flow, isChanged, isDeployed, save, discard }: {
         <Button
           variant="default"
           leftSection={<Save size={14} />}
-          rightSection={<Kbd size="xs">⌘S</Kbd>}
+          rightSection={<Kbd size="xs">{MOD_KEY}S</Kbd>}
           disabled={!isChanged}
           loading={save.isPending && !isDeploying}
           onClick={start(false)}
@@ -35,7 +35,7 @@ export function SaveBar({ flow, isChanged, isDeployed, save, discard }: {
           Save
         </Button>
         <Button leftSection={<Rocket size={14} />} loading={isDeploying} onClick={start(true)}>
-          {isDeployed ? "Save and deploy" : "Deploy"}
+          Save and deploy
         </Button>
       </Group>
     </Group>

@@ -1,11 +1,12 @@
 import { Button, Group, Input, Stack, Text } from "@mantine/core";
-import type { NewTransform, Trial } from "headwater-client";
+import type { NewTransform } from "headwater-client";
 import { Plus } from "lucide-react";
 import type { Dispatch } from "react";
 
 import type { Change } from "./changes.ts";
 import type { EditedTransform } from "./document.ts";
 import { TransformItem } from "./TransformItem.tsx";
+import type { KeyedTrial } from "./trial/use_trial.ts";
 
 /** The transforms in their order: open, move, switch off for the trial, remove, add. */
 export function TransformList({ transforms, change, openKey, open, trial }: {
@@ -13,14 +14,13 @@ export function TransformList({ transforms, change, openKey, open, trial }: {
   change: Dispatch<Change>;
   openKey: string | undefined;
   open: (key: string | undefined) => void;
-  trial: Trial | undefined;
+  trial: KeyedTrial | undefined;
 }) {
   const add = (type: NewTransform["type"]) => {
     const key = crypto.randomUUID();
     change({ kind: "add", key, type });
     open(key);
   };
-  const on = transforms.filter(({ isOff }) => !isOff);
   return (
     <Stack gap={4}>
       <Input.Label size="xs">Transforms</Input.Label>
@@ -36,7 +36,7 @@ export function TransformList({ transforms, change, openKey, open, trial }: {
           isOpen={edited.key === openKey}
           open={() => open(edited.key)}
           change={change}
-          totals={trial?.summary?.transforms[on.indexOf(edited)]}
+          totals={trial?.summary?.transforms[trial.transformKeys.indexOf(edited.key)]}
         />
       ))}
       <Group gap="xs" mt={4}>

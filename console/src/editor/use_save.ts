@@ -10,17 +10,25 @@ export function useSave(base: Flow, document: EditedDocument, onSaved: (flow: Fl
   const hw = useHeadwater();
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: async ({ deploy }: { deploy: boolean }) => {
+    mutationFn: async ({ deploy, isChanged }: { deploy: boolean; isChanged: boolean }) => {
       const flow = await hw.flows.get(base.id);
-      await flow.replace(bodyOf(base, document), { ifRevision: base.revision });
-      onSaved(flow);
-      for (const { detail } of flow.config.warnings ?? []) {
-        notifications.show({
-          color: "yellow",
-          title: "Saved with a warning",
-          message: detail,
-          autoClose: false,
-        });
+      if (!isChanged && flow.revision !== base.revision) {
+        onSaved(flow);
+        throw new Error(
+          `Revision ${flow.revision} was saved meanwhile, and is shown now. Nothing was deployed.`,
+        );
+      }
+      if (isChanged) {
+        await flow.replace(bodyOf(base, document), { ifRevision: base.revision });
+        onSaved(flow);
+        for (const { pointer, detail } of flow.config.warnings ?? []) {
+          notifications.show({
+            color: "yellow",
+            title: "Saved with a warning",
+            message: `${pointer}: ${detail}`,
+            autoClose: false,
+          });
+        }
       }
       if (deploy) await flow.deploy();
       return { flow, deploy };

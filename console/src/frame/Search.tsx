@@ -4,6 +4,7 @@ import { Spotlight, spotlight } from "@mantine/spotlight";
 import { Search as SearchIcon } from "lucide-react";
 import { useState } from "react";
 
+import { MOD_KEY } from "../common/mod_key.ts";
 import { useResults } from "./use_results.ts";
 
 /** Finds what has a name, from every page. */
@@ -16,12 +17,18 @@ export function Search() {
       <Button
         variant="default"
         leftSection={<SearchIcon size={14} />}
-        rightSection={<Kbd size="xs">⌘K</Kbd>}
+        rightSection={<Kbd size="xs">{MOD_KEY}K</Kbd>}
         onClick={spotlight.open}
       >
         Search
       </Button>
-      <Spotlight.Root query={text} onQueryChange={setText} shortcut="mod + K" scrollable>
+      <Spotlight.Root
+        query={text}
+        onQueryChange={setText}
+        shortcut="mod + K"
+        tagsToIgnore={[]}
+        scrollable
+      >
         <Spotlight.Search
           placeholder="Pipelines, streams, datasets, tokens and pages"
           leftSection={<SearchIcon size={16} />}

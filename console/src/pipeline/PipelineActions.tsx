@@ -32,7 +32,7 @@ export function PipelineActions({ flow, state, deployment }: {
             loading={resume.isPending}
             onClick={() => resume.mutate()}
           >
-            Resume
+            Resume pipeline
           </Button>
         )
         : isDeployed && (
@@ -42,7 +42,7 @@ export function PipelineActions({ flow, state, deployment }: {
             loading={pause.isPending}
             onClick={() => pause.mutate()}
           >
-            Pause
+            Pause pipeline
           </Button>
         )}
       {(state === "draft" || (isDeployed && isNewer)) && (
@@ -51,7 +51,7 @@ export function PipelineActions({ flow, state, deployment }: {
           loading={deploy.isPending}
           onClick={() => deploy.mutate()}
         >
-          Deploy{isDeployed ? ` revision ${flow.revision}` : ""}
+          Deploy revision {flow.revision}
         </Button>
       )}
       <Menu position="bottom-end">

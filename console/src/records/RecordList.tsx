@@ -1,20 +1,24 @@
-import { Box, Text, useMatches } from "@mantine/core";
-import { type CSSProperties, memo, useLayoutEffect, useRef } from "react";
+import "./record_list.css";
 
-import { useRowsInSight } from "../common/use_rows_in_sight.ts";
+import { Box, Text } from "@mantine/core";
+import { useElementSize } from "@mantine/hooks";
+import { type CSSProperties, memo, type Ref, useLayoutEffect, useRef } from "react";
+
+import { useVisibleRows } from "../common/use_visible_rows.ts";
 import { recordText } from "./record_text.ts";
 import type { Row } from "./tail_buffer.ts";
 
 const ROW_HEIGHT = 28;
-/** As many as fit into the width of a screen, and some more. */
-const PREVIEW_CHARACTERS = Math.ceil(screen.width / 6);
-const COLUMNS = "96px 90px 170px 1fr";
-const NARROW_COLUMNS = "96px 1fr";
+/** A lower bound for the width of a character: a cell gets no more text than it can show. */
+const MIN_CHARACTER_PX = 6;
+const KEY_PX = 170;
+/** By how much the length of the text of records changes with the width of the list. */
+const STEP_CHARACTERS = 20;
 const WIDE_ONLY = "mantine-visible-from-sm";
 
 /**
- * Records, the newest first; only the rows in sight are drawn. Who has scrolled keeps the same rows in sight.
- * A narrow page has no positions and keys.
+ * Shows records, the newest first. Only the visible rows are rendered. While the list is scrolled down, new records do
+ * not move the visible rows. A narrow page hides the columns Position and Key.
  */
 export function RecordList({ rows, selected, select, height }: {
   rows: Row[];
@@ -22,90 +26,85 @@ export function RecordList({ rows, selected, select, height }: {
   select: (row: Row) => void;
   height: string;
 }) {
-  const columns = useMatches({ base: NARROW_COLUMNS, sm: COLUMNS });
+  const { ref, width } = useElementSize();
+  const characters = Math.ceil((width || screen.width) / MIN_CHARACTER_PX / STEP_CHARACTERS) *
+    STEP_CHARACTERS;
   const viewport = useRef<HTMLDivElement>(null);
   const list = useRef<HTMLDivElement>(null);
-  const { first, end } = useRowsInSight(list, rows.length, ROW_HEIGHT);
-  const newest = rows.at(-1)?.row ?? 0;
+  const { first, end } = useVisibleRows(list, rows.length, ROW_HEIGHT);
+  const newest = rows.at(-1)?.sequence ?? 0;
   const newestBefore = useRef(newest);
   useLayoutEffect(() => {
-    const more = rows.length - 1 - rows.findLastIndex(({ row }) => row <= newestBefore.current);
+    const more = rows.length - 1 -
+      rows.findLastIndex(({ sequence }) => sequence <= newestBefore.current);
     newestBefore.current = newest;
     const { current } = viewport;
     if (current && current.scrollTop > 0 && more > 0) current.scrollTop += more * ROW_HEIGHT;
   }, [rows, newest]);
   return (
-    <Box __vars={{ "--columns": columns }}>
-      <Box display="grid" px="xs" pb={4} style={{ gridTemplateColumns: "var(--columns)", gap: 8 }}>
-        <Text size="xs" fw={600}>Time</Text>
-        <Text size="xs" fw={600} visibleFrom="sm">Position</Text>
-        <Text size="xs" fw={600} visibleFrom="sm">Key</Text>
-        <Text size="xs" fw={600}>Record</Text>
-      </Box>
-      <Box
+    <div className="record-list" style={LIST}>
+      <Head width={ref} />
+      <div
         ref={viewport}
-        h={height}
-        style={SCROLLED}
+        className="viewport mantine-focus-auto"
+        style={{ height }}
         tabIndex={0}
         role="region"
         aria-label="Records"
       >
-        <Box ref={list} pos="relative" h={rows.length * ROW_HEIGHT}>
-          <Box pos="absolute" top={first * ROW_HEIGHT} left={0} right={0} ff="monospace" fz="xs">
+        <div ref={list} className="rows" style={{ height: rows.length * ROW_HEIGHT }}>
+          <div className="rendered" style={{ top: first * ROW_HEIGHT }}>
             {rows.slice(rows.length - end, rows.length - first).reverse().map((row) => (
               <RecordRow
-                key={row.row}
+                key={row.sequence}
                 row={row}
-                isSelected={row.row === selected}
+                characters={characters}
+                isSelected={row.sequence === selected}
                 select={select}
               />
             ))}
-          </Box>
-        </Box>
-      </Box>
-    </Box>
+          </div>
+        </div>
+      </div>
+    </div>
   );
 }
 
-const SCROLLED: CSSProperties = { overflowY: "auto", overflowX: "hidden", contain: "strict" };
-const ROW: CSSProperties = {
-  display: "grid",
-  gridTemplateColumns: "var(--columns)",
-  gap: 8,
-  alignItems: "center",
-  width: "100%",
-  height: ROW_HEIGHT,
-  padding: "0 var(--mantine-spacing-xs)",
-  border: 0,
-  background: "none",
-  color: "inherit",
-  font: "inherit",
-  textAlign: "left",
-  cursor: "pointer",
-  outlineOffset: -2,
-  contain: "strict",
-};
-const SELECTED = { ...ROW, background: "var(--mantine-primary-color-light)" };
-const CELL: CSSProperties = { overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" };
-const DIMMED = { ...CELL, color: "var(--mantine-color-dimmed)" };
+const LIST = { "--row-height": `${ROW_HEIGHT}px`, "--key-width": `${KEY_PX}px` } as CSSProperties;
 
-/** One record in plain elements: hundreds of rows a second are drawn. */
-const RecordRow = memo(function RecordRow({ row, isSelected, select }: {
+/** The names of the columns. `width` measures the column of the records. */
+const Head = memo(function Head({ width }: { width: Ref<HTMLDivElement> }) {
+  return (
+    <Box className="head" px="xs" pb={4}>
+      <Text size="xs" fw={600}>Time</Text>
+      <Text size="xs" fw={600} visibleFrom="sm">Position</Text>
+      <Text size="xs" fw={600} visibleFrom="sm">Key</Text>
+      <Text ref={width} size="xs" fw={600}>Record</Text>
+    </Box>
+  );
+});
+
+/**
+ * Shows one record with HTML elements and classes instead of components, because hundreds of rows are
+ * rendered per second.
+ */
+const RecordRow = memo(function RecordRow({ row, characters, isSelected, select }: {
   row: Row;
+  /** How many characters of the record are shown at most. */
+  characters: number;
   isSelected: boolean;
   select: (row: Row) => void;
 }) {
   return (
     <button
       type="button"
-      className="mantine-focus-auto"
-      style={isSelected ? SELECTED : ROW}
+      className={`mantine-focus-auto record-row${isSelected ? " selected" : ""}`}
       onClick={() => select(row)}
     >
-      <span style={DIMMED}>{row.timestamp?.slice(11, 23)}</span>
-      <span style={DIMMED} className={WIDE_ONLY}>{row.partition}/{row.offset}</span>
-      <span style={CELL} className={WIDE_ONLY}>{row.key ?? ""}</span>
-      <span style={CELL}>{recordText(row).slice(0, PREVIEW_CHARACTERS)}</span>
+      <span className="dimmed">{row.timestamp?.slice(11, 23)}</span>
+      <span className={`dimmed ${WIDE_ONLY}`}>{`${row.partition}/${row.offset}`}</span>
+      <span className={WIDE_ONLY}>{row.key?.slice(0, Math.ceil(KEY_PX / MIN_CHARACTER_PX))}</span>
+      <span>{recordText(row).slice(0, characters)}</span>
     </button>
   );
 });

@@ -3,15 +3,15 @@ import { useEffect, useReducer, useRef } from "react";
 import { recordText } from "./record_text.ts";
 import type { Row } from "./tail_buffer.ts";
 
-/** How long one step may take, so that the page stays quick with many rows. */
+/** How long one step may take, so that the page stays responsive with many rows. */
 const STEP_MS = 3;
-/** How many rows are tested between two looks at the clock. */
+/** How many rows are tested between two checks of the time. */
 const BLOCK_ROWS = 50;
 
-/** Rows with a text, found step by step. */
-class Found {
+/** A search for the rows with a text, in steps. */
+class RowSearch {
   readonly rows: Row[] = [];
-  /** The number of the next row to test. */
+  /** The sequence number of the next row to test. */
   next = 0;
 
   constructor(readonly source: Row[], readonly text: string) {}
@@ -19,8 +19,8 @@ class Found {
   /** Tests further rows for a while. Returns whether all are tested. */
   step(): boolean {
     const { source, rows, text } = this;
-    const oldest = source[0]?.row ?? 0;
-    const gone = rows.findIndex(({ row }) => row >= oldest);
+    const oldest = source[0]?.sequence ?? 0;
+    const gone = rows.findIndex(({ sequence }) => sequence >= oldest);
     rows.splice(0, gone < 0 ? rows.length : gone);
     const until = performance.now() + STEP_MS;
     let index = Math.max(0, this.next - oldest);
@@ -38,18 +38,18 @@ class Found {
 
 /** Returns the rows that have a text in their key or record; all of them for an empty text. */
 export function useRowFilter(source: Row[], text: string): { rows: Row[]; isDone: boolean } {
-  const found = useRef<Found>(undefined);
-  const [, goOn] = useReducer((times: number) => times + 1, 0);
-  if (found.current?.source !== source || found.current.text !== text) {
-    found.current = new Found(source, text);
+  const search = useRef<RowSearch>(undefined);
+  const [, rerender] = useReducer((times: number) => times + 1, 0);
+  if (search.current?.source !== source || search.current.text !== text) {
+    search.current = new RowSearch(source, text);
   }
-  const isDone = text === "" || found.current.step();
+  const isDone = text === "" || search.current.step();
   useEffect(() => {
     if (isDone) return;
-    const frame = requestAnimationFrame(goOn);
+    const frame = requestAnimationFrame(rerender);
     return () => cancelAnimationFrame(frame);
   });
-  return { rows: text ? found.current.rows : source, isDone };
+  return { rows: text ? search.current.rows : source, isDone };
 }
 
 function has(row: Row, text: string): boolean {

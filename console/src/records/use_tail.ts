@@ -1,48 +1,36 @@
-import { useCallback, useEffect, useReducer, useRef, useState } from "react";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 
 import { useHeadwater } from "../app/session.tsx";
 import { textOf } from "../common/errors.ts";
-import { type Row, TailBuffer } from "./tail_buffer.ts";
+import { TailBuffer } from "./tail_buffer.ts";
 
 export type TailState = "connecting" | "open" | "hidden" | "ended" | "failed";
 
-/** What a tail has shown so far. */
-export interface TailView {
-  /** The oldest first; the array grows and shrinks in place. */
-  rows: Row[];
+/** A tail as the page shows it. */
+export interface Tail {
+  buffer: TailBuffer;
   state: TailState;
   /** Why the tail has ended or failed, or why it connects again; empty otherwise. */
   reason: string;
-  /** How many records the server has left out. */
-  skipped: number;
-  /** How many records were appended while there was no connection. */
-  missed: number;
-  clear: () => void;
 }
 
 /** Reasons for an end after which no connection is opened again. */
 const FINAL_REASONS = ["deployment_ended", "topic_removed", "key_ended"];
 
-/** Shows the records that are appended to topics from now on. A hidden tab lets its connection go. */
-export function useTail(topics: string[]): TailView {
+/** Shows the records that are appended to topics from now on. A hidden tab closes its connection. */
+export function useTail(topics: string[]): Tail {
   const hw = useHeadwater();
   const [buffer] = useState(() => new TailBuffer());
-  const [, draw] = useReducer((times: number) => times + 1, 0);
   const frame = useRef(0);
   const [status, setStatus] = useState({ state: "connecting" as TailState, reason: "" });
   const key = topics.join(" ");
 
-  const clear = useCallback(() => {
-    buffer.clear();
-    draw();
-  }, [buffer]);
-
   useEffect(() => {
     let stop = new AbortController();
-    const drawSoon = () => {
+    const showSoon = () => {
       frame.current ||= requestAnimationFrame(() => {
         frame.current = 0;
-        draw();
+        if (buffer.advance()) showSoon();
       });
     };
     const read = async () => {
@@ -50,7 +38,7 @@ export function useTail(topics: string[]): TailView {
       try {
         for await (const event of hw.tailEvents(key.split(" "), { signal })) {
           if (event.kind === "open") {
-            buffer.resume();
+            buffer.onConnected();
             setStatus({ state: "open", reason: "" });
           } else if (event.kind === "broken") {
             setStatus({ state: "connecting", reason: textOf(event.error) });
@@ -60,8 +48,8 @@ export function useTail(topics: string[]): TailView {
             setStatus({ state, reason: detail ?? reason });
           } else {
             if (event.kind === "records") buffer.add(event.records);
-            else buffer.skipped += event.skipped.count;
-            drawSoon();
+            else buffer.skip(event.skipped.count);
+            showSoon();
           }
         }
       } catch (error) {
@@ -77,7 +65,7 @@ export function useTail(topics: string[]): TailView {
       setStatus({ state: "connecting", reason: "" });
       void read();
     };
-    clear();
+    buffer.clear();
     onVisibility();
     document.addEventListener("visibilitychange", onVisibility);
     return () => {
@@ -86,8 +74,12 @@ export function useTail(topics: string[]): TailView {
       cancelAnimationFrame(frame.current);
       frame.current = 0;
     };
-  }, [hw, key, buffer, clear]);
+  }, [hw, key, buffer]);
 
-  const { rows, skipped, missed } = buffer;
-  return { rows, ...status, skipped, missed, clear };
+  return { buffer, ...status };
+}
+
+/** Renders a component again when the records of a tail change. */
+export function useTailChanges(buffer: TailBuffer): void {
+  useSyncExternalStore(buffer.subscribe, () => buffer.version);
 }

@@ -13,7 +13,7 @@ import {
   Title,
 } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { Headwater } from "headwater-client";
+import { Headwater, Unauthenticated } from "headwater-client";
 import { useState } from "react";
 
 import { useSession } from "../app/session.tsx";
@@ -59,11 +59,11 @@ export function SignInPage() {
           )}
           <PasswordInput
             label="API key"
-            description={`The key of this machine is in .headwater/api-key. "headwater keys sign-in-link" prints a link that needs none.`}
+            description="The key of a local installation is in the file api-key of its data directory, .headwater by default."
             placeholder="hw_live_…"
             value={key}
             onChange={(event) => setKey(event.currentTarget.value)}
-            error={trial.error && textOf(trial.error)}
+            error={trial.error && refusalOf(trial.error)}
             autoComplete="off"
             autoFocus
           />
@@ -79,4 +79,8 @@ export function SignInPage() {
       </Paper>
     </Center>
   );
+}
+
+function refusalOf(error: Error): string {
+  return error instanceof Unauthenticated ? "This key is not valid." : textOf(error);
 }

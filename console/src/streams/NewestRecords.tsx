@@ -24,7 +24,7 @@ export function NewestRecords({ chain, entity }: { chain: string; entity: string
     queryKey: ["stream", chain, entity],
     queryFn: async ({ signal }): Promise<Row[]> => {
       const records = await hw.streams.records(chain, entity, { limit: RECORDS, signal });
-      return records.map((record, row) => ({ ...record, row }));
+      return records.map((record, sequence) => ({ ...record, sequence }));
     },
   });
   const isSlow = useDelayed(isPending);
@@ -57,7 +57,7 @@ export function NewestRecords({ chain, entity }: { chain: string; entity: string
       </Group>
       <Grid>
         <Grid.Col span={{ base: 12, md: open ? 7 : 12 }}>
-          <RecordList rows={rows} selected={open?.row} select={setOpen} height={HEIGHT} />
+          <RecordList rows={rows} selected={open?.sequence} select={setOpen} height={HEIGHT} />
         </Grid.Col>
         {open && (
           <Grid.Col span={{ base: 12, md: 5 }}>

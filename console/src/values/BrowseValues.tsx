@@ -4,13 +4,13 @@ import { useMemo, useRef } from "react";
 
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { exact } from "../common/numbers.ts";
-import { useRowsInSight } from "../common/use_rows_in_sight.ts";
+import { useVisibleRows } from "../common/use_visible_rows.ts";
 import type { ValueSource } from "./value_source.ts";
 
 const ROW_HEIGHT = 24;
 const HEIGHT = "calc(100dvh - 300px)";
 
-/** The values in pages of 1,000; only the ones in sight are drawn. */
+/** Lists the values in pages of 1,000. Only the visible rows are rendered. */
 export function BrowseValues({ source }: { source: ValueSource }) {
   const list = useRef<HTMLDivElement>(null);
   const { data, error, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery({
@@ -20,7 +20,7 @@ export function BrowseValues({ source }: { source: ValueSource }) {
     getNextPageParam: ({ cursor }) => cursor,
   });
   const values = useMemo(() => data?.pages.flatMap((page) => page.values) ?? [], [data]);
-  const { first, end } = useRowsInSight(list, values.length, ROW_HEIGHT);
+  const { first, end } = useVisibleRows(list, values.length, ROW_HEIGHT);
   return (
     <Stack gap="xs">
       <Group justify="space-between">

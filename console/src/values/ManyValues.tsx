@@ -7,18 +7,18 @@ import { parsePasted } from "./parse.ts";
 import { useWrite } from "./use_write.ts";
 import type { ValueSource } from "./value_source.ts";
 
-/** Pasted values: counted, with doubles and bad ones named, before they are sent. */
+/** Adds or removes pasted values. It first shows their number, the duplicates, and the values that are too long. */
 export function ManyValues({ source }: { source: ValueSource }) {
   const [text, setText] = useState("");
-  const { values, doubles, bad } = useMemo(() => parsePasted(text), [text]);
+  const { values, duplicates, tooLong } = useMemo(() => parsePasted(text), [text]);
   const write = useWrite(source);
   const start = (kind: "add" | "remove") => () =>
     write.mutate({ kind, values }, { onSuccess: () => setText("") });
   return (
     <Stack gap="xs">
       <Textarea
-        label="Paste many"
-        placeholder="One in a line, or separated by commas"
+        label="Paste many values"
+        placeholder="Separated by lines, spaces, commas or semicolons"
         rows={4}
         value={text}
         onChange={(event) => setText(event.currentTarget.value)}
@@ -27,11 +27,12 @@ export function ManyValues({ source }: { source: ValueSource }) {
       {text && (
         <Group gap="xs">
           <Text size="xs" c="dimmed">
-            {exact(values.length)} values{doubles > 0 && `, ${exact(doubles)} doubles left out`}
+            {exact(values.length)}{" "}
+            values{duplicates > 0 && `, ${exact(duplicates)} duplicates left out`}
           </Text>
-          {bad.length > 0 && (
+          {tooLong.length > 0 && (
             <Text size="xs" c="red">
-              {bad.length} are longer than 1,024 characters: {bad[0]!.slice(0, 30)}…
+              {tooLong.length} are longer than 1,024 characters: {tooLong[0]!.slice(0, 30)}…
             </Text>
           )}
           <Group gap="xs" ml="auto">

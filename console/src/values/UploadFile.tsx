@@ -1,43 +1,51 @@
 import { Button, FileInput, Group, Select, Stack, Table, Text } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useBlocker } from "@tanstack/react-router";
 import { FileUp, Pause, Play } from "lucide-react";
 import { useState } from "react";
 
+import { ConfirmModal } from "../common/ConfirmModal.tsx";
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { exact } from "../common/numbers.ts";
 import { shapeOf } from "./parse.ts";
 import { UploadProgress } from "./UploadProgress.tsx";
-import { isSameFile, type UnfinishedUpload, unfinishedUpload } from "./unfinished_upload.ts";
+import { isSameFile, loadUnfinishedUpload } from "./unfinished_upload.ts";
 import { type UploadKind, useUpload } from "./use_upload.ts";
 import type { ValueSource } from "./value_source.ts";
 
 const PREVIEW_ROWS = 5;
 
-/** Values from a file of text, CSV or JSON lines: choose the column from a preview, then add, remove or replace. */
+/**
+ * Uploads values from a file of text, CSV or JSON lines. The user chooses the column in a preview, and then adds or
+ * removes the values, or replaces the whole set with them.
+ */
 export function UploadFile({ source }: { source: ValueSource }) {
   const [file, setFile] = useState<File | null>(null);
-  const [chosen, choose] = useState<string | null>(null);
-  const { state, start, pause, resume, cancel } = useUpload(source);
-  const [cutOff] = useState(() => unfinishedUpload(source));
+  const [chosenColumn, setChosenColumn] = useState<string | null>(null);
+  const [isReplaceOpen, replaceModal] = useDisclosure();
+  const { state, start, pause, resume, cancel, reset } = useUpload(source);
   const { data: shape, error } = useQuery({
     queryKey: ["file", file?.name, file?.size, file?.lastModified],
     queryFn: () => shapeOf(file!),
     enabled: file !== null,
     staleTime: Infinity,
   });
-  const column = chosen ?? shape?.columns[0];
-  const begin = (kind: UploadKind) => () => {
+  const column = chosenColumn ?? shape?.columns[0];
+  const startNew = (kind: UploadKind) => () => {
     if (file && shape && column) void start({ kind, file, shape, column });
   };
-  const offered = state ? undefined : cutOff;
-  const isOffered = file !== null && offered !== undefined && isSameFile(offered, file);
-  const goOn = ({ kind, column, complete }: UnfinishedUpload) => () => {
-    if (file && shape) void start({ kind, file, shape, column }, complete);
+  const unfinished = state ? undefined : loadUnfinishedUpload(source);
+  const canResume = file !== null && unfinished !== undefined && isSameFile(unfinished, file);
+  const verb = unfinished?.kind === "remove" ? "removing" : "adding";
+  const resumeSaved = () => {
+    if (file && shape && unfinished) {
+      void start({ ...unfinished, file, shape }, unfinished.complete);
+    }
   };
   const phase = state?.phase;
-  const isRunning = phase === "reads" || phase === "sends" || phase === "paused";
-  const isOneRequest = phase === "sends" && state?.task.kind === "replace";
+  const isRunning = phase === "reading" || phase === "sending" || phase === "paused";
+  const isSendingReplacement = phase === "sending" && state?.task.kind === "replace";
   useBlocker({
     shouldBlockFn: () => isRunning && !confirm("Leave and stop the upload?"),
     enableBeforeUnload: isRunning,
@@ -51,23 +59,32 @@ export function UploadFile({ source }: { source: ValueSource }) {
         size="xs"
         leftSection={<FileUp size={14} />}
         clearable
+        disabled={isRunning}
         value={file}
         onChange={(next) => {
+          reset();
           setFile(next);
-          choose(null);
+          setChosenColumn(null);
         }}
       />
-      {offered && !isOffered && (
+      {unfinished && !canResume && (
         <Text size="xs">
-          The upload of {offered.file.name} was cut off. Choose the same file to go on after{" "}
-          {exact(offered.complete)} values.
+          The upload of {unfinished.file.name} is not finished. Choose the same file to resume{" "}
+          {verb} after {exact(unfinished.complete)}{" "}
+          values. An upload of another file begins at its start.
         </Text>
       )}
       {error && <ErrorNotice error={error} />}
       {file && shape && column && (
         <>
           {shape.columns.length > 1 && (
-            <Select label="Column" data={shape.columns} value={column} onChange={choose} />
+            <Select
+              label="Column"
+              data={shape.columns}
+              value={column}
+              onChange={setChosenColumn}
+              disabled={isRunning}
+            />
           )}
           <Table.ScrollContainer minWidth={300}>
             <Table withTableBorder fz="xs">
@@ -92,40 +109,51 @@ export function UploadFile({ source }: { source: ValueSource }) {
             </Table>
           </Table.ScrollContainer>
           <Group gap="xs">
-            {isRunning && !isOneRequest && (
+            {isRunning && !isSendingReplacement && (
               <Button
                 variant="default"
                 leftSection={phase === "paused" ? <Play size={14} /> : <Pause size={14} />}
                 onClick={phase === "paused" ? resume : pause}
               >
-                {phase === "paused" ? "Go on" : "Pause"}
+                {phase === "paused" ? "Resume" : "Pause"}
               </Button>
             )}
-            {isRunning ? <Button variant="default" color="red" onClick={cancel}>Stop</Button> : (
+            {isRunning && !isSendingReplacement && (
+              <Button variant="default" color="red" onClick={cancel}>Stop</Button>
+            )}
+            {!isRunning && (
               <>
-                {isOffered && (
-                  <Button onClick={goOn(offered)}>
-                    Go on after {exact(offered.complete)} values
+                {canResume && (
+                  <Button onClick={resumeSaved}>
+                    Resume after {exact(unfinished.complete)} values ({verb} {unfinished.column})
                   </Button>
                 )}
-                <Button variant={isOffered ? "default" : "filled"} onClick={begin("add")}>
-                  Add all
+                <Button variant={canResume ? "default" : "filled"} onClick={startNew("add")}>
+                  Add these values
                 </Button>
-                <Button variant="default" onClick={begin("remove")}>Remove all</Button>
+                <Button variant="default" onClick={startNew("remove")}>Remove these values</Button>
                 {source.replace && (
-                  <Button variant="default" onClick={begin("replace")}>
-                    Replace the set by these
-                  </Button>
+                  <Button variant="default" onClick={replaceModal.open}>Replace all values…</Button>
                 )}
               </>
             )}
           </Group>
         </>
       )}
+      {file && (
+        <ConfirmModal
+          title="Replace all values?"
+          text={`All values of the set are removed, and the values of ${file.name} are in the set instead. This can't be undone.`}
+          action="Replace"
+          isOpen={isReplaceOpen}
+          close={replaceModal.close}
+          work={() => Promise.resolve(startNew("replace")())}
+        />
+      )}
       {state && (
         <UploadProgress
           state={state}
-          goOn={() => void start(state.task, state.complete)}
+          resumeFailed={() => void start(state.task, state.completeCount)}
         />
       )}
     </Stack>

@@ -2,46 +2,55 @@ import { Button, Progress, Stack, Text } from "@mantine/core";
 
 import { ErrorNotice } from "../common/ErrorNotice.tsx";
 import { duration, exact, short } from "../common/numbers.ts";
-import type { UploadState } from "./use_upload.ts";
+import { Stopped, type UploadState } from "./use_upload.ts";
 
 const CHANGED = { add: "new", remove: "removed", replace: "now in the set" };
 
-/** How far an upload is: values, rate and time left; and the way to go on after an error. */
-export function UploadProgress({ state, goOn }: { state: UploadState; goOn: () => void }) {
-  const { task, phase, share, sent, changed, complete, error } = state;
-  const isOneRequest = phase === "sends" && task.kind === "replace";
-  const canGoOn = phase === "failed" && task.kind !== "replace";
+/** Shows the progress, the rate and the time left of an upload, and a button that resumes it after an error. */
+export function UploadProgress({ state, resumeFailed }: {
+  state: UploadState;
+  resumeFailed: () => void;
+}) {
+  const { task, phase, share, sent, changed, completeCount, sentBefore, tooLong, error } = state;
+  const isSendingReplacement = phase === "sending" && task.kind === "replace";
+  const canResume = phase === "failed" && task.kind !== "replace";
   return (
     <Stack gap={4} role="status">
       <Progress
         value={share * 100}
-        color={phase === "failed" ? "red" : "water"}
-        animated={isOneRequest}
+        color={phase !== "failed" ? "water" : error instanceof Stopped ? "gray" : "red"}
+        animated={isSendingReplacement}
         aria-label="Progress of the upload"
         transitionDuration={120}
       />
       <Text size="xs" c="dimmed">
-        {phase === "reads"
+        {phase === "reading"
           ? `Reading the file: ${Math.round(share * 100)} %`
-          : isOneRequest
+          : isSendingReplacement
           ? "Sending all values in one request. The set changes at its end."
-          : `${exact(sent)} sent, ${exact(changed)} ${CHANGED[task.kind]}`}
-        {phase === "sends" && !isOneRequest && speedOf(state)}
+          : `${exact(sent)} sent, ${exact(changed)} ${CHANGED[task.kind]}${
+            sentBefore > 0 ? " since the upload was resumed" : ""
+          }`}
+        {phase === "sending" && !isSendingReplacement && rateAndTimeLeft(state)}
         {phase === "paused" && ". Paused."}
         {phase === "done" && ". Done."}
+        {tooLong > 0 && ` ${exact(tooLong)} longer than 1,024 characters were left out.`}
       </Text>
-      {error && <ErrorNotice error={error} />}
-      {canGoOn && (
-        <Button variant="default" w="fit-content" onClick={goOn}>
-          Go on after {exact(complete)} values
+      {error instanceof Stopped
+        ? <Text size="xs">{error.message}</Text>
+        : error && <ErrorNotice error={error} />}
+      {canResume && (
+        <Button variant="default" w="fit-content" onClick={resumeFailed}>
+          Resume after {exact(completeCount)} values
         </Button>
       )}
     </Stack>
   );
 }
 
-function speedOf({ sent, share, startedAt }: UploadState): string {
-  const ms = Date.now() - startedAt;
-  if (sent === 0 || share === 0 || ms === 0) return "";
-  return `, ${short(sent / ms * 1000)}/s, about ${duration(ms * (1 - share) / share)} left`;
+function rateAndTimeLeft({ sent, sentBefore, share, startedAt }: UploadState): string {
+  const [ms, values] = [Date.now() - startedAt, sent - sentBefore];
+  if (values <= 0 || share === 0 || ms === 0) return "";
+  const remainingValues = sent * (1 - share) / share;
+  return `, ${short(values / ms * 1000)}/s, about ${duration(ms * remainingValues / values)} left`;
 }

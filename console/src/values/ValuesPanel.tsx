@@ -9,8 +9,11 @@ import { ManyValues } from "./ManyValues.tsx";
 import { UploadFile } from "./UploadFile.tsx";
 import type { ValueSource } from "./value_source.ts";
 
-/** Everything that can be done with a set of values. Changes are in force at once, without a deploy. */
-export function ValuesPanel({ source }: { source: ValueSource }) {
+/** Everything that can be done with a set of values. `note` says when changes take effect. */
+export function ValuesPanel({ source, note = "Changes are in force at once, without a deploy." }: {
+  source: ValueSource;
+  note?: string;
+}) {
   const { data: count, error } = useQuery({
     queryKey: [...source.key, "count"],
     queryFn: ({ signal }) => source.count(signal),
@@ -22,7 +25,7 @@ export function ValuesPanel({ source }: { source: ValueSource }) {
         {count !== undefined && (
           <Text size="sm">{exact(count)} {count === 1 ? "value" : "values"}</Text>
         )}
-        <Text size="sm" c="dimmed">Changes are in force at once, without a deploy.</Text>
+        <Text size="sm" c="dimmed">{note}</Text>
       </Group>
       {error && <ErrorNotice error={error} />}
       <Grid gap="xl">

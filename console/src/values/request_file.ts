@@ -1,11 +1,11 @@
-/** Bodies of requests with any number of values, in files that the browser keeps for this site. */
+/** Writes request bodies of any size to the origin private file system (OPFS) of the browser. */
 
 const PREFIX = "headwater-values-";
-/** A file that is so old belongs to a page that was closed. */
-const LEFT_BEHIND_MS = 86_400_000;
+/** A file older than this was left behind by a page that was closed. */
+const LEFT_BEHIND_AFTER_MS = 86_400_000;
 const BLOCK_VALUES = 20_000;
 
-/** A body, and what removes its file. */
+/** A request body in a file, and the function that removes the file. */
 export interface RequestFile {
   body: Blob;
   remove: () => Promise<void>;
@@ -14,7 +14,7 @@ export interface RequestFile {
 /**
  * Writes `{"values": […]}` to a file, so that no page or process has it in memory as a whole.
  *
- * Returns undefined where the browser has no such files, for example on a page without TLS.
+ * Returns undefined where there is no OPFS, for example outside of a secure context.
  */
 export async function requestFile(
   values: AsyncIterable<string>,
@@ -52,6 +52,6 @@ async function removeLeftBehind(directory: FileSystemDirectoryHandle): Promise<v
   for await (const [name, handle] of directory.entries()) {
     if (!name.startsWith(PREFIX) || !(handle instanceof FileSystemFileHandle)) continue;
     const { lastModified } = await handle.getFile();
-    if (Date.now() - lastModified > LEFT_BEHIND_MS) await directory.removeEntry(name);
+    if (Date.now() - lastModified > LEFT_BEHIND_AFTER_MS) await directory.removeEntry(name);
   }
 }

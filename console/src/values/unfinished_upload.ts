@@ -1,36 +1,42 @@
 import type { UploadTask } from "./use_upload.ts";
 import type { ValueSource } from "./value_source.ts";
 
-/** An upload that has not ended. It is kept for as long as the tab is open, so that a reload loses nothing. */
+/**
+ * The position of an upload that has not finished. The tab's session storage keeps it, so that the upload can be resumed
+ * after a reload, or when the user comes back to the page.
+ */
 export interface UnfinishedUpload {
   kind: "add" | "remove";
   column: string;
-  /** So many values from the beginning of the file are all stored. */
+  /** How many values at the beginning of the file the server has processed. */
   complete: number;
   file: { name: string; size: number; lastModified: number };
 }
 
-export function unfinishedUpload(source: ValueSource): UnfinishedUpload | undefined {
-  const text = sessionStorage.getItem(nameOf(source));
+export function loadUnfinishedUpload(source: ValueSource): UnfinishedUpload | undefined {
+  const text = sessionStorage.getItem(storageKey(source));
   return text === null ? undefined : JSON.parse(text);
 }
 
-/** Remembers how far an upload is. The file itself has to be chosen again: a page can't keep it. */
-export function remember(
+/**
+ * Saves the position of an upload. After a reload the user chooses the file again, because a reloaded
+ * page has lost access to it.
+ */
+export function saveUnfinishedUpload(
   source: ValueSource,
   { kind, column, file }: UploadTask,
   complete: number,
 ) {
   const { name, size, lastModified } = file;
   const upload = { kind, column, complete, file: { name, size, lastModified } };
-  sessionStorage.setItem(nameOf(source), JSON.stringify(upload));
+  sessionStorage.setItem(storageKey(source), JSON.stringify(upload));
 }
 
-export function forget(source: ValueSource) {
-  sessionStorage.removeItem(nameOf(source));
+export function removeUnfinishedUpload(source: ValueSource) {
+  sessionStorage.removeItem(storageKey(source));
 }
 
-/** Returns whether a chosen file is the one of the upload, as far as a browser shows it. */
+/** Returns whether a file has the name, size and modification time of the uploaded file. */
 export function isSameFile(
   { file }: UnfinishedUpload,
   { name, size, lastModified }: File,
@@ -38,6 +44,6 @@ export function isSameFile(
   return file.name === name && file.size === size && file.lastModified === lastModified;
 }
 
-function nameOf(source: ValueSource): string {
+function storageKey(source: ValueSource): string {
   return ["headwater-upload", ...source.key].join(":");
 }

@@ -2,7 +2,7 @@ import type { Dataset, Filter } from "headwater-client";
 
 /** A set of values on the page: that of a filter, or a dataset. */
 export interface ValueSource {
-  /** Names the set in the cache of the page. */
+  /** The key of the set's TanStack queries, which also names the saved position of an upload. */
   key: readonly string[];
   set: Filter | Dataset;
   /** Replaces all values at once; only filters can. */

@@ -1,4 +1,4 @@
-"""The open connections of one API process: limits in total and per client, and time-outs."""
+"""The open connections of one API process: limits in total and per client, and timeouts."""
 
 import asyncio
 from collections import Counter
@@ -43,7 +43,7 @@ class ConnectionRegistry:
 
     Attributes:
         on_refusal: Called with the name of the problem type of each refusal.
-        cross_origins: Origins whose web pages may read refusals; `*` means all.
+        cors_origins: Origins whose web pages may read refusals; `*` means all.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class ConnectionRegistry:
         *,
         on_refusal: Callable[[str], None] = lambda _: None,
         tick_s: float = TICK_S,
-        cross_origins: Collection[str] = (),
+        cors_origins: Collection[str] = (),
     ) -> None:
         self._tick_s = tick_s
         self.limits = limits
         self.proxies = proxies
         self.on_refusal = on_refusal
-        self.cross_origins = cross_origins
+        self.cors_origins = cors_origins
         # The client of each open connection; empty when the connection does not count for a client.
         self._open: dict[Connection, str] = {}
         self._count_by_client: Counter[str] = Counter()

@@ -14,7 +14,7 @@ class ServerLimits:
     header_timeout_s: float = 10.0
     """Time for a whole request head, from the connection or from the head's first byte."""
     stall_timeout_s: float = 30.0
-    """Time without progress after which the transfer of a body or a response is aborted."""
+    """Time without progress after which the transfer of a body is aborted; a response gets twice this time."""
     min_bytes_per_s: float = 500.0
     """Rate below which a transfer uses up `stall_timeout_s`; a faster transfer refills it."""
     keep_alive_s: float = 15.0

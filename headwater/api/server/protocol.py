@@ -243,7 +243,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._registry.on_refusal(refusal.problem_type.name)
         if self._can_send_refusal():
             instance = str(self._path, "latin-1")
-            cors_headers = refusal_headers(self._registry.cross_origins, self.headers or ())
+            cors_headers = refusal_headers(self._registry.cors_origins, self.headers or ())
             self.transport.write(refusal.response(new_id(), instance, cors_headers))
         for cycle in filter(None, (self._running_cycle, self.cycle)):
             cycle.disconnected = True

@@ -7,11 +7,11 @@ from headwater.api.server.limits import ServerLimits
 
 CLOSE_TIMEOUT_S = 5.0
 RESPONSE_STALL_TIMEOUTS = 2
-"""A response may stall for this many stall time-outs, since a slow reader opens its TCP window only now and then."""
+"""A response may stall for this many stall timeouts, since a slow reader opens its TCP window only now and then."""
 
 
 class ConnectionPhase(Enum):
-    """The part of a request or response that a connection waits for."""
+    """The work or the wait of a connection."""
 
     HEAD = auto()
     """The client sends a request head, or has connected and has sent nothing yet."""

@@ -87,9 +87,9 @@ class EmbeddedKafka:
             )
 
     def wait_ready(self, child: children.Child, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Return when the broker accepts requests of clients about topics and consumer groups.
+        """Return when the broker answers clients, and its metadata log has a snapshot.
 
-        Raises SetupError.
+        Clients need answers about topics and consumer groups. Raises SetupError.
         """
         deadline = time.monotonic() + timeout_s
         errors = ClientErrors(self.access())

@@ -1,6 +1,5 @@
 """Creates entries of the cache under temporary names, and renames the complete ones."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -13,8 +12,8 @@ def ensure(entry: Path, create: Callable[[Path], None]) -> Path:
     """Return a cache entry, which is a file or a folder.
 
     If the entry is missing, `create(path)` creates it at a temporary path, from which the complete entry is renamed.
-    Several processes may do so at once: the first process that finishes renames its entry, and the entries of the other
-    processes are deleted. Raises SetupError when the cache is not writable.
+    Several processes may do so at once, because all of them create equal entries: a folder that another process has
+    renamed first is kept, and a file is replaced. Raises SetupError when the cache is not writable.
     """
     if not entry.exists():
         scratch = _scratch_folder(entry.parent)
@@ -39,7 +38,7 @@ def _scratch_folder(cache_dir: Path) -> Path:
 
 def _publish(created: Path, entry: Path) -> None:
     try:
-        os.rename(created, entry)  # noqa: PTH104 - Path.rename would hide that an existing folder makes this fail
-    except OSError:
+        created.rename(entry)
+    except OSError:  # another process has created the folder
         if not entry.exists():
             raise

@@ -1,4 +1,7 @@
-"""Builds the command lines of Kafka's programs, and names the AOT cache of a start."""
+"""Builds the command lines of Kafka's programs, and the path of their AOT cache.
+
+The ahead-of-time (AOT) cache of Java makes them start faster.
+"""
 
 import hashlib
 import os
@@ -74,7 +77,9 @@ def find_runtime(cache_dir: Path, java: str) -> KafkaRuntime:
 
 
 def _aot_cache_path(java: Java, jars: Path, cached_jars: Path) -> Path:
-    """Return the path of the AOT cache, which is beside the cache's folder of jars.
+    """Return the path of the AOT cache.
+
+    The file is beside the folder of jars in the cache directory.
 
     Its name contains a hash of the Java, the jars and the JVM options, because a cache is valid only for exactly these.
     """

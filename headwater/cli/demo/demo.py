@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 
 from headwater.cli.demo import prices
-from headwater.cli.demo.folder import PROJECT, VALUES, WATCHED, write_pipelines
+from headwater.cli.demo.folder import FILTER_PIPELINE, PROJECT, VALUES_FILE, write_pipelines
 from headwater.cli.demo.installation import Installation, running
 from headwater.cli.demo.results import Results, percentiles, reading
 from headwater.cli.demo.shell import Shell
@@ -29,7 +29,10 @@ READ_WITHIN_S = 60.0
 COMMAND_WITHIN_S = 120.0
 STEADY_RATE = 2000
 STEADY_SHARE = 0.8
-"""The largest share of the records that is written at the steady rate. The others are written in one burst."""
+"""At most this share of the records is written at the steady rate, until the commands of the demo have ended.
+
+The others are written in one burst.
+"""
 STEADY_AT_LEAST_S = 8.0
 MEASURED_S = 3.0
 ENDLESS_RATE = 100
@@ -79,17 +82,17 @@ class Demo:
                 shell = Shell(folder, installation.port, self._console)
                 is_correct = self._run_steps(installation, shell, data_dir)
                 if self._keep:
-                    self._run_on(installation, shell, folder)
+                    self._keep_running(installation, shell, folder)
         return 0 if is_correct else 1
 
     def _run_steps(self, installation: Installation, shell: Shell, data_dir: Path) -> bool:
         """Run the steps between the start and the end. Returns whether all results are as expected."""
         self._say("2. A pipeline is a file. This one is in a folder with another one, which makes prices:")
-        self._run(shell, f"cat pipelines/{WATCHED}.yaml")
+        self._run(shell, f"cat pipelines/{FILTER_PIPELINE}.yaml")
         self._say("3. What the folder would change on the server, and the change:")
         self._run(shell, "headwater plan pipelines")
         self._run(shell, "headwater apply pipelines")
-        [flow] = installation.get("/api/v1/flow", external_id=f"{PROJECT}/{WATCHED}")
+        [flow] = installation.get("/api/v1/flow", external_id=f"{PROJECT}/{FILTER_PIPELINE}")
         sink = installation.get(f"/api/v1/flow/{flow['id']}/deploy")["sinks"][0]
         with reading(sink) as results:
             is_correct = self._write_and_read(shell, results, data_dir)
@@ -100,12 +103,13 @@ class Demo:
 
         Returns whether the results are correct.
         """
-        self._say(f"4. Records are written to the stream at {self._steady_rate:,.0f} a second. What is left of them:")
+        rate = f"{self._steady_rate:,.0f}"
+        self._say(f"4. Records are written to the stream at {rate} a second. The outputs of the pipeline:")
         with self._writing(data_dir, self._steady_end, self._steady_rate) as writing:
-            tail = f"headwater flows tail {WATCHED}"
+            tail = f"headwater flows tail {FILTER_PIPELINE}"
             self._run(shell, f"{tail} --limit 3", results, writing)
             self._say("5. One more address is watched as soon as it is in the file and applied:")
-            self._run(shell, f"echo {self._stream.added_value} >> pipelines/{VALUES}", results)
+            self._run(shell, f"echo {self._stream.added_value} >> pipelines/{VALUES_FILE}", results)
             self._run(shell, "headwater plan pipelines", results)
             self._run(shell, "headwater apply pipelines", results)
             first_after_change = self._sent + 1  # the record of index `_sent` may already be on its way to Kafka
@@ -150,11 +154,11 @@ class Demo:
             return False
         return True
 
-    def _run_on(self, installation: Installation, shell: Shell, folder: Path) -> None:
+    def _keep_running(self, installation: Installation, shell: Shell, folder: Path) -> None:
         """Write records until SIGINT or SIGTERM. Raises SetupError when Headwater ends before."""
         data_dir = folder / ".headwater"
         self._say(
-            f"8. {ENDLESS_RATE} records a second are written from now on. Ctrl-C ends all. Look at it in a browser:"
+            f"8. From now on, {ENDLESS_RATE} records a second are written. Ctrl-C ends the demo. Open the console:"
         )
         self._write(data_dir, prices.CHAIN, prices.ENTITY, prices.past_trades(), 0)
         stream, lines = self._stream, _with_failing(self._endless_lines())

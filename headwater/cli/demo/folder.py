@@ -6,11 +6,11 @@ from headwater.cli.demo import prices
 from headwater.cli.demo.streams import DemoStream
 
 PROJECT = "demo"
-WATCHED = "watched"
+FILTER_PIPELINE = "watched"
 """The name of the pipeline with the filter that is changed live."""
-VALUES = f"values/{WATCHED}.txt"
+VALUES_FILE = f"values/{FILTER_PIPELINE}.txt"
 
-_WATCHED_PIPELINE = """
+_FILTER_PIPELINE_FILE = """
 name: {name}
 description: {description}
 source: {{chain: {chain}, entity: {entity}}}
@@ -28,19 +28,19 @@ sinks:
 
 def write_pipelines(folder: Path, stream: DemoStream) -> None:
     """Write the folder."""
-    watched = _WATCHED_PIPELINE.format(
-        name=WATCHED,
+    watched = _FILTER_PIPELINE_FILE.format(
+        name=FILTER_PIPELINE,
         description=stream.description,
         chain=stream.chain,
         entity=stream.entity,
         filter_expr=stream.filter_expr,
-        values=VALUES,
+        values=VALUES_FILE,
     )
     files = {
         "headwater.yaml": f"project: {PROJECT}\n",
-        f"{WATCHED}.yaml": watched.lstrip(),
-        f"scripts/{WATCHED}.js": f"{stream.script}\n",
-        VALUES: "".join(f"{value}\n" for value in stream.watched),
+        f"{FILTER_PIPELINE}.yaml": watched.lstrip(),
+        f"scripts/{FILTER_PIPELINE}.js": f"{stream.script}\n",
+        VALUES_FILE: "".join(f"{value}\n" for value in stream.watched),
         f"{prices.PIPELINE}.yaml": prices.PIPELINE_FILE,
         f"scripts/{prices.PIPELINE}.js": prices.SCRIPT,
     }

@@ -21,7 +21,7 @@ OTHER_TOKENS = {
     "0xcbb7c0000ab88b473b1f5afd9ef808440eed33bf": 64_000.0,
     "0x940181a94a35a4569e4529a3cdfb74e38fd98631": 0.82,
 }
-"""Tokens that are traded in a demo that is kept running, and their first price in USD."""
+"""Tokens that are traded in a demo that is kept running, and the price in USD at which `live_trades` starts."""
 HISTORY_S = 24 * 3600
 HISTORY_STEP_S = 600
 LARGEST_CHANGE = 0.004
@@ -65,7 +65,7 @@ def write_trades(write: Callable[[Path, str, str, Iterator[bytes], float], int],
 def past_trades() -> Iterator[bytes]:
     """Yield trades of the other tokens of the last 24 hours.
 
-    They end at the first price of `live_trades`.
+    They end near the prices in OTHER_TOKENS, at which `live_trades` starts.
     """
     random_numbers = _random()
     for token, price in OTHER_TOKENS.items():

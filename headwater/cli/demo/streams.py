@@ -53,7 +53,7 @@ class DemoStream:
         entity: The entity of the stream.
         lines: The records, as JSON.
         filter_expr: The expression of the filter.
-        script: The script behind the filter.
+        script: The script that runs after the filter.
         watched: The initial values of the filter.
         added_value: The value that is added while the pipeline runs.
         expected_output: Returns the expected output of a record for a set of filter values; None when it is dropped.
@@ -113,7 +113,7 @@ def generated(count: int) -> DemoStream:
 
 
 def _transfer(record: Record, watched: set[str]) -> Record | None:
-    """Return the output of TRANSFER_SCRIPT; None for a record that the filter does not select."""
+    """Return the output of TRANSFER_SCRIPT; None if the filter or the script drops the record."""
     unit = 10 ** record["token_decimals"]
     if watched.isdisjoint((record["from_address"], record["to_address"])) or record["raw_amount"] < unit:
         return None

@@ -11,7 +11,7 @@ Every error is a problem document (RFC 9457, `application/problem+json`) with `t
 body; the pointer is empty when no member is at fault. An exceeded quota has `used` (null for a quota of all owners)
 and `allowed`. 429 and 503 have the header `Retry-After`."""
 PUBLIC_NAMES = {"`faults`": "`errors`", "`retry_after_s` seconds": "the seconds in `Retry-After`"}
-"""How responses name the attributes of exceptions that docstrings mention."""
+"""The names that responses use, by the attributes that the docstrings of exceptions mention."""
 
 
 def page() -> str:

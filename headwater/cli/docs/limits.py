@@ -112,7 +112,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 "`retention_bytes` of a sink, per partition",
                 f"1 byte to {SINK_LIMITS.retention_bytes >> 30} GiB, a setting",
             ),
-            ("workers (`parallelism`), also of its `min` and `max`", f"1 to {MAX_PARALLELISM}"),
+            ("workers (`parallelism`, or its `min` and `max`)", f"1 to {MAX_PARALLELISM}"),
         ],
     )
     yield (
@@ -123,7 +123,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             ("records of a `sample`", f"1 to {trial.MAX_STREAM_SAMPLES:,}"),
             ("bytes of all records of a `sample`; further ones are left out", f"{trial.MAX_STREAM_SAMPLE_BYTES:,}"),
             (
-                "bytes of the outputs that are shown; further records are shown without their outputs",
+                "bytes of the outputs that are shown; of a `sample`, further records are not shown at all",
                 _bytes(trial_results.MAX_RESPONSE_BYTES),
             ),
             (
@@ -131,7 +131,7 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 f"{trials.TIME_LIMIT_S:.0f} s",
             ),
             (
-                "time limit of a trial of more records; later records are unfinished",
+                "time limit of a trial of more records; later records are not processed (see `sample.done`)",
                 f"{trials.LONG_TIME_LIMIT_S:.0f} s",
             ),
         ],
@@ -164,10 +164,16 @@ def _groups() -> Iterator[tuple[str, list[tuple[str, str]]]]:
                 "values of a request",
                 f"1 to {value_sets.MAX_VALUES_PER_REQUEST:,}; PUT of filter values: no limit",
             ),
-            ("`count` of a page of filter values", f"1 to {value_sets.MAX_PAGE:,}, default {value_sets.DEFAULT_PAGE}"),
+            (
+                "`count` of a page of filter values",
+                f"1 to {value_sets.MAX_VALUES_PER_PAGE:,}, default {value_sets.DEFAULT_VALUES_PER_PAGE}",
+            ),
             (
                 "`limit` of a page of dataset entries",
-                f"1 to {value_sets.MAX_DATASET_PAGE:,}, default {value_sets.DEFAULT_DATASET_PAGE:,}",
+                (
+                    f"1 to {value_sets.MAX_DATASET_VALUES_PER_PAGE:,}, "
+                    f"default {value_sets.DEFAULT_DATASET_VALUES_PER_PAGE:,}"
+                ),
             ),
             ("`cursor`", f"0 to {value_sets.MAX_CURSOR:,}"),
             ("characters of a dataset's name", f"1 to {value_sets.MAX_DATASET_NAME_CHARS}"),

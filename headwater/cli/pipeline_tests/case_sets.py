@@ -21,6 +21,6 @@ class CaseSets:
         members = self._sets.get(set_id, ())
         return [value in members for value in values]
 
-    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:  # noqa: ARG002 - all belongs to one owner
+    def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:  # noqa: ARG002 - a case has one owner
         """See DatasetNames."""
         return [name if name in self._datasets else None for name in names]

@@ -107,7 +107,10 @@ class Explainer:
                 yield from self._lines_naming(number, member)
 
     def _lines_naming(self, number: int, member: str) -> Iterator[str]:
-        """Yield the lines that name a member, from the last script of the record that names it."""
+        """Yield the script lines that name a member.
+
+        They are from the last script on the record's way that names it.
+        """
         steps = len(self._run.records[number].steps)
         for transform in reversed(self._run.pipeline.transforms[:steps]):
             if isinstance(transform, V8Transform):
@@ -132,7 +135,7 @@ class Explainer:
         return _limited(f"log: {line}" for line in logs)
 
     def _script_name(self, transform: V8Transform) -> str:
-        return self._run.pipeline.labels.get(transform.uid) or self._names[transform.uid]
+        return self._run.pipeline.script_paths.get(transform.uid) or self._names[transform.uid]
 
     def _transforms_text(self, number: int) -> str:
         """Return the transforms that passed a record, or the transform that dropped it."""
@@ -150,7 +153,7 @@ class Explainer:
         """Return why a transform dropped a record, or passed it."""
         if isinstance(transform, RedisSetFilterTransform):
             return self._filter_reason(transform, inputs, is_dropped=is_dropped)
-        name = self._run.pipeline.labels.get(transform.uid) or "a script"
+        name = self._run.pipeline.script_paths.get(transform.uid) or "a script"
         return f"{name} returned nothing" if is_dropped else name
 
     def _filter_reason(self, transform: RedisSetFilterTransform, inputs: Sequence[bytes], *, is_dropped: bool) -> str:

@@ -48,16 +48,16 @@ class InvalidPipeline(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedPipeline:
+class CompiledPipeline:
     """A pipeline whose scripts are compiled.
 
     Attributes:
         transforms: The transforms, ready to be built.
-        labels: The path of each script that is a file, by the uid of the transform.
+        script_paths: The path of each transform's script file, by the uid of the transform; empty without a file.
     """
 
     transforms: Sequence[TransformConfig]
-    labels: Mapping[str, str]
+    script_paths: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CaseRun:
         seconds: How long the records took.
     """
 
-    pipeline: CheckedPipeline
+    pipeline: CompiledPipeline
     case: ParsedCase
     records: Sequence[TrialRecord]
     values: Mapping[str, frozenset[str]]
@@ -80,9 +80,11 @@ class CaseRun:
 
 
 class PipelineRunner:
-    """Runs the cases of one pipeline, one after the other, each in a realm of its own.
+    """Runs the cases of one pipeline, one after the other.
 
-    Used by one thread. Entering the runner checks the pipeline: raises InvalidPipeline, FolderError and SandboxFailed.
+    Each case has JavaScript globals of its own (a realm).
+
+    A runner is used by one thread. Entering it checks the pipeline, and raises InvalidPipeline and SandboxFailed.
     """
 
     def __init__(self, pipeline: DesiredPipeline) -> None:
@@ -90,7 +92,7 @@ class PipelineRunner:
         self._file_values = cache(self._read_values)
         self._stack = ExitStack()
         self._sandbox: Sandbox | None = None
-        self._cases = 0
+        self._cases_in_sandbox = 0
 
     def __enter__(self) -> "PipelineRunner":
         self._checked = _check(self._desired)
@@ -125,17 +127,17 @@ class PipelineRunner:
             run.run(_batch(number, record), MAX_TRACE_BYTES).records[0] for number, record in enumerate(case.records)
         ]
         if any(record.unfinished_reason for record in records):
-            self._cases = 0  # the sandbox still runs the script, so the next case gets another one
+            self._cases_in_sandbox = 0  # the sandbox still runs the script, so the next case gets another one
         return CaseRun(self._checked, case, records, values, time.monotonic() - began)
 
     def _open_sandbox(self) -> Sandbox | None:
         """Return the sandbox for the next case; None when the pipeline has no script."""
         if not any(transform.is_script for transform in self._checked.transforms):
             return None
-        if self._cases % CASES_PER_SANDBOX == 0:
+        if self._cases_in_sandbox % CASES_PER_SANDBOX == 0:
             self._stack.close()
             self._sandbox = self._stack.enter_context(Sandbox(command=deno_command(jit=False), spare=False))
-        self._cases += 1
+        self._cases_in_sandbox += 1
         return self._sandbox
 
     def _read_values(self, name: str) -> frozenset[str]:
@@ -143,7 +145,7 @@ class PipelineRunner:
         return frozenset(desired.normalised() if desired else ())
 
 
-def _check(pipeline: DesiredPipeline) -> CheckedPipeline:
+def _check(pipeline: DesiredPipeline) -> CompiledPipeline:
     """Check a pipeline as the server does, and compile its scripts.
 
     Raises InvalidPipeline and SandboxFailed.
@@ -151,7 +153,7 @@ def _check(pipeline: DesiredPipeline) -> CheckedPipeline:
     checker = PipelineChecker(
         bindings=Bindings(), transform_types=TRANSFORMS, validate_script=validate_script, new_id=new_id
     )
-    # An installation may have bound streams that are unknown here.
+    # Only an installation knows which zerolag streams it has, so every source is checked as an ordinary stream.
     source = {**pipeline.config["source"], "is_zerolag": False}
     try:
         sent = NewPipelineConfig.model_validate({**pipeline.config, "source": source})
@@ -162,8 +164,8 @@ def _check(pipeline: DesiredPipeline) -> CheckedPipeline:
     except InvalidInput as error:
         lines = [f"{_place(fault.pointer, pipeline)}: {fault.detail}" for fault in error.faults]
         raise InvalidPipeline("\n".join(lines or [error.detail])) from None
-    labels = {each.uid: pipeline.script_labels.get(each.name or "", "") for each in transforms}
-    return CheckedPipeline(transforms, labels)
+    script_paths = {each.uid: pipeline.script_labels.get(each.name or "", "") for each in transforms}
+    return CompiledPipeline(transforms, script_paths)
 
 
 def _place(pointer: str, pipeline: DesiredPipeline) -> str:

@@ -10,7 +10,7 @@ NAME: Final = "test"
 
 
 class TestCommand:
-    """The plugin of the entry point group `headwater.commands`."""
+    """Adds the command `test` to `headwater`, by the entry point group `headwater.commands`."""
 
     help_texts: Mapping[str, str] = {
         NAME: "Run the test cases of the pipelines in a folder, in the sandbox and without a server."

@@ -1,10 +1,11 @@
 """Writes a worker's metrics to the metric store, which counts each source record once.
 
-A write happens after the acknowledgements of the sinks and before the commit of the positions. It adds the counts and,
-in the same atomic step, stores for each partition the counted offset: the position up to which records are counted. A
-worker that is killed between the write and the commit leaves counted offsets above the committed positions. The next
-worker of the partition reads these records again, but does not count them again. The store rejects the counts of a
-partition from a worker to which the partition is not assigned any more.
+A write of counts happens before the commit of the positions; with at-least-once delivery, it also happens after the
+acknowledgements of the sinks. It adds the counts and, in the same atomic step, stores for each partition the counted
+offset: the position up to which records are counted. A worker that is killed between the write and the commit leaves
+counted offsets above the committed positions. The next worker of the partition reads these records again, but does not
+count them again. The store rejects the counts of a partition from a worker to which the partition is not assigned any
+more.
 
 An assigned partition is in one of these states:
 
@@ -14,7 +15,7 @@ An assigned partition is in one of these states:
    fewer uncommitted records than that before it was killed. So all later records are new, and are counted at once.
 3. *Catching up*: the partition is acquired, and records that are read may be below the counted offset. Each record's
    offset is compared with the counted offset. The kept records are counted in this way, too.
-4. *Up to date*: all records that are read are above the counted offset, and are counted at once.
+4. *Up to date*: no record that is read is below the counted offset, and all are counted at once.
 
 While the store is unavailable, the metrics of each minute are kept in memory, and the write is retried after a delay.
 An attempt may block the worker for the store's timeout. A write whose reply was lost is repeated unchanged: the store
@@ -77,9 +78,10 @@ class MetricsWriter:
         self._unacquired: set[int] = set()
         self._catching_up: set[int] = set()
         self._counted_offsets: Positions = {}
-        """By assigned partition: all records before this offset are counted.
+        """By partition: all records before this offset are counted.
 
-        Either the store has returned the offset, or this worker has counted the records before it read them again.
+        The offset is from the store. After `on_reread`, it is the position up to which this worker has counted records,
+        if that is higher. Partitions that were removed keep an entry.
         """
         self._seen_up_to: Positions = {}
         """By partition: the position up to which this worker has counted records.
@@ -134,7 +136,7 @@ class MetricsWriter:
         self._catching_up -= removed
 
     def add(self, minute: int, metrics: PendingMetrics) -> None:
-        """Add the metrics of acknowledged records whose positions are not committed yet."""
+        """Add the metrics of produced records, before the positions of their records are committed."""
         self._extend_seen_up_to(metrics.end_offsets)
         self._count_now(metrics)
         if self._pending and self._pending[-1][0] == minute:

@@ -10,7 +10,7 @@ from headwater.engine.metrics.record_counts import RecordCounts
 from headwater.engine.metrics.transform_counter import TransformCounter
 from headwater.engine.transform_work import PositionPredicate, RecordPositions, TransformWork
 from headwater.model.dead_letter import letter_total_name
-from headwater.model.metric import Histogram, MetricsDelta, TimeType
+from headwater.model.metric import DurationType, Histogram, MetricsDelta
 from headwater.model.record import Failure, count_values
 from headwater.sources.base import Positions
 
@@ -110,7 +110,7 @@ class PendingMetrics:
     counts: dict[int, RecordCounts] = field(default_factory=dict)
     transforms: TransformCounter = field(default_factory=TransformCounter)
     end_offsets: Positions = field(default_factory=dict)
-    times: dict[TimeType, Histogram] = field(default_factory=dict)
+    times: dict[DurationType, Histogram] = field(default_factory=dict)
     transform_times: dict[str, Histogram] = field(default_factory=dict)
     kept_batches: list[ProducedBatch] = field(default_factory=list)
 
@@ -138,7 +138,7 @@ class PendingMetrics:
     def _extend_to(self, partition: int, end: int) -> None:
         self.end_offsets[partition] = max(end, self.end_offsets.get(partition, 0))
 
-    def time_histogram(self, name: TimeType) -> Histogram:
+    def time_histogram(self, name: DurationType) -> Histogram:
         """Return the histogram of a metric."""
         return self.times.setdefault(name, Histogram())
 

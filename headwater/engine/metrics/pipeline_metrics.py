@@ -1,6 +1,7 @@
 """Measures the counts and times of batches.
 
-Counts and times become final when the positions of their records are committed.
+The metric store gets the counts just before the positions of their records are committed. The worker's own totals get
+the counts when the commit has ended.
 """
 
 import time
@@ -18,8 +19,8 @@ from headwater.engine.metrics.transform_counter import TransformCounter
 from headwater.engine.metrics.transform_times import TransformTimes
 from headwater.model.metric import (
     CountType,
+    DurationType,
     Histogram,
-    TimeType,
     parse_transform_metric_name,
     transform_metric_name,
 )
@@ -79,12 +80,14 @@ class PipelineMetrics:
         epoch_s: Returns the seconds since the epoch.
 
     Attributes:
-        totals: The counts of all records that this worker has committed. They include records that an earlier worker
+        totals: The counts of all records whose commit was made or accepted. They include records that an earlier worker
             has already counted in the metric store.
-        times: The times of these records.
-        transform_totals: The counts of single transforms for these records, by name (see transform_metric_name).
+        times: The times of produced records, updated before and after each commit. Records that are read again after a
+            failed commit may have their times twice.
+        transform_totals: The counts of single transforms for the records in `totals`, by name (see
+            transform_metric_name).
         transform_times_ms: By uid of a transform, the sum of the processing latencies of its records.
-        batches: How many batches this worker has committed.
+        batches: How many batches are in commits that were made or accepted.
         rereads: How often this worker has read the records since the last commit again.
     """
 
@@ -96,7 +99,7 @@ class PipelineMetrics:
         epoch_s: Callable[[], float] = time.time,
     ) -> None:
         self.totals: Counter[CountType] = Counter()
-        self.times: dict[TimeType, Histogram] = {}
+        self.times: dict[DurationType, Histogram] = {}
         self.transform_totals: Counter[str] = Counter()
         self.transform_times_ms: dict[str, float] = {}
         self.batches = 0
@@ -270,7 +273,7 @@ class PipelineMetrics:
             self._writer.flush()
 
     def flush(self) -> None:
-        """Write the metrics of the last acknowledgements, and retry metrics of earlier writes."""
+        """Write the metrics of the last acknowledgements, and retry earlier writes that failed."""
         self._pass_to_writer()
         self._writer.flush()
 

@@ -10,7 +10,7 @@ from headwater.model.metric import transform_metric_name
 from headwater.model.record import Int64Column
 
 MAX_COLLECTED_ROWS = 200_000
-"""The work of transforms on about this many records is counted at once, to bound the memory."""
+"""When the collected work covers more records than this, it is counted, to bound the memory."""
 
 
 class TransformCounter:

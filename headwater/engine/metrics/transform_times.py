@@ -1,4 +1,4 @@
-"""Measures how long each transform takes for its batches."""
+"""Collects how long each transform takes for its batches."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +22,10 @@ class WeightedTimes(NamedTuple):
 
 
 class TransformTimes:
-    """Collects the times that transforms take for batches, which are measured together."""
+    """Collects the times of transforms.
+
+    The times of many batches are added to a histogram together.
+    """
 
     def __init__(self) -> None:
         self._times: dict[str, list[tuple[float, int]]] = {}

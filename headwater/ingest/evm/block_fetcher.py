@@ -62,7 +62,10 @@ MAX_RANGE: Final = 200
 """The maximum number of blocks in one eth_getLogs, after the range has grown."""
 RANGE_STEP: Final = 2
 MAX_ATTEMPTS_PER_METHOD: Final = 5
-"""The maximum number of requests for a block by each method."""
+"""The maximum number of requests for a block by each method, if the node supports both methods.
+
+If the node supports only one method, this method gets the requests of the other one too.
+"""
 MAX_RANGE_ATTEMPTS: Final = 2
 """The maximum number of requests for a range of blocks before the range is halved."""
 RETRY_PAUSE_S: Final = 0.2
@@ -265,7 +268,10 @@ class BlockFetcher:
         return {**lower_half, **self._logs(numbers[middle:])}
 
     def _fetch_state_syncs(self, collector: "_BlockCollector") -> None:
-        """Fetch the receipt of each state-sync transaction that neither method returned."""
+        """Fetch the receipts of state-sync transactions that no method has returned.
+
+        A response without a receipt means that the block has no such transaction.
+        """
         responses = collector.lacking_state_sync_receipt()
         hashes = [state_sync_transaction(response) for response in responses]
         calls: list[Call] = [("eth_getTransactionReceipt", [hash_]) for hash_ in hashes]
@@ -473,7 +479,7 @@ def _response_from_logs(number: int, full_outcome: Outcome, logs: LogsOutcome) -
 def _as_failed_call(error: NodeError) -> NodeError:
     """Convert an error about the logs of an existing block to NodeCallFailed.
 
-    The other method is then used.
+    The other method is then used. Errors that say more, such as rate limiting, are returned unchanged.
     """
     if isinstance(error, NodeCallFailed | NodeRateLimited | NodeBehind):
         return error

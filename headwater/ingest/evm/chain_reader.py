@@ -24,7 +24,7 @@ from headwater.ingest.evm.position import Position, read_evm_position
 from headwater.ingest.evm.records import ENTITIES, Converter
 from headwater.ingest.evm.rpc_client import RpcClient
 from headwater.ingest.jsonrpc import MAX_ATTEMPTS
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.model.stream import find_chain
 
 STOP_POLL_S = 1.0
@@ -55,7 +55,7 @@ class EvmReader:
         *,
         options: EvmOptions,
         decoder: Decoder,
-        tokens: Mapping[str, ListedToken],
+        tokens: Mapping[str, TokenListEntry],
         zerolag: Collection[str],
         read_written_records: ReadWrittenRecords,
         stop: Event,

@@ -16,8 +16,8 @@ class ErrorKind(enum.Enum):
     RATE_LIMITED = "send less at a time, later"
     BATCH_UNSUPPORTED = "send single calls"
     BATCH_TOO_LARGE = "send fewer calls in one request"
-    BEHIND = "the node does not have the block yet"
-    RANGE_TOO_LARGE = "ask for fewer blocks, or for a smaller result"
+    BEHIND = "retry soon, or ask another node"
+    CALL_TOO_LARGE = "ask for fewer blocks, or for a smaller result"
     METHOD_MISSING = "use another method"
     TIMED_OUT = "ask for less, or later"
     UNAUTHORIZED = "check the URL and its key"
@@ -69,7 +69,7 @@ RULES: Final = (
         r"|after last accepted|header not found|unknown block|block not found|block .*not found",
     ),
     Rule(
-        ErrorKind.RANGE_TOO_LARGE,
+        ErrorKind.CALL_TOO_LARGE,
         r"\brang(e|es)\b|block.?range|returned more than|results?\b.*(limit|exceed|max|too)|exceeds? max (results|logs)"
         r"|(response|result|content|body|payload|output).*(too (large|big)|size|exceed|limit)|too (large|big|wide)"
         r"|query exceeds|exceed.*(blocks|logs|results|response)"

@@ -17,7 +17,7 @@ SILENCE_TIMEOUT_S: Final = 30.0
 """A subscription that is silent for this long is renewed. The head is also read at this interval."""
 OPEN_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 1.0
-"""The time for which `close` waits for the subscription to end; it does not wait for a connection attempt."""
+"""How long `close` waits for the end of the subscription's thread. A connection attempt may last longer."""
 
 
 class _Message(msgspec.Struct):

@@ -24,7 +24,7 @@ CHECK_S: Final = 15.0
 LAG_BLOCKS: Final = 5
 """A node that lags behind a healthy node by more blocks than this is not used."""
 CHECKS_TO_RETURN: Final = 4
-"""A preferred node is used again after this many good checks in a row."""
+"""A preferred node is used again after it has answered this many checks in a row."""
 HEAD_TTL_S: Final = 60.0
 """The time for which the highest head is remembered when no node has this block any more."""
 REMEMBERED_BLOCKS: Final = 512
@@ -48,7 +48,7 @@ class NodeHealth:
         backoff_until: The time, by the pool's clock, until which the node gets no requests after failures.
         is_chain_verified: Whether the node was seen to serve the chain of the ingest.
         is_on_another_fork: Whether the node returned another hash for a block than the current node.
-        good_checks: The number of passed checks in a row.
+        answered_checks: The number of checks in a row that the node has answered, on any fork.
     """
 
     head: int = -1
@@ -56,13 +56,13 @@ class NodeHealth:
     backoff_until: float = 0.0
     is_chain_verified: bool = False
     is_on_another_fork: bool = False
-    good_checks: int = 0
+    answered_checks: int = 0
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
     def on_failure(self, now: float, error: NodeError) -> None:
         """Count a failed request, and set the back-off."""
         self.failures += 1
-        self.good_checks = 0
+        self.answered_checks = 0
         self.backoff_until = now + max(self.backoff.next_delay_s(), error.retry_after_s)
 
     def on_success(self) -> None:
@@ -90,8 +90,8 @@ class _Node:
 class NodePool:
     """Sends requests to the nodes of a chain, with failover. Thread-safe.
 
-    A request goes to the current node. If this fails, the other nodes are tried in the order of their health, and the
-    first node that responds becomes the current node.
+    A request goes to the current node. If this fails, the other nodes are tried in the order of their health. The first
+    node that responds becomes the current node, unless the current node only lags (NodeBehind).
     """
 
     def __init__(
@@ -166,7 +166,8 @@ class NodePool:
     def header(self, block: int | str) -> Header | None:
         """Return a header by number, or by a tag such as `latest`. Raises NodeError.
 
-        For HEAD_TTL_S, the header of a tag is never lower than an earlier result, even when the responding node lags.
+        With several nodes, for HEAD_TTL_S the header of a tag is never lower than an earlier result, even when the
+        responding node lags.
         """
         if isinstance(block, int) or len(self._nodes) == 1:
             return self._ask(lambda fetcher: fetcher.header(block))
@@ -190,7 +191,7 @@ class NodePool:
         """Switch to a node that has this block on its chain.
 
         Returns False when all nodes have had another block of this number in HASH_ATTEMPTS checks. Raises
-        NodeUnavailable when no node has the block, and some nodes could not be asked.
+        NodeUnavailable when no node has the block, and some nodes have failed or have no block of this number yet.
         """
         for attempt in range(HASH_ATTEMPTS):
             if attempt:
@@ -204,7 +205,7 @@ class NodePool:
                     return True
                 on_other_forks += [node] if isinstance(header, Header) else []
             if len(on_other_forks) < len(self._nodes):
-                raise NodeUnavailable(f"Not all nodes could be asked for block {number}; the check is repeated.")
+                raise NodeUnavailable(f"Not all nodes have returned a block {number}; the check is repeated.")
         return False
 
     def _mark_on_another_fork(self, nodes: Iterable[_Node], number: int, hash_: str) -> None:
@@ -275,9 +276,9 @@ class NodePool:
             log.warning("the ingest uses another node", node=node.name, before=before.name, reason=why)
 
     def _highest(self, tag: str, header: Header | None) -> Header | None:
-        """Return the higher one of this header and the remembered header of the tag.
+        """Return the remembered header of the tag while it is higher and not older than HEAD_TTL_S.
 
-        The higher header is remembered.
+        Otherwise, remember and return the given header.
         """
         now = self._clock()
         known_at, known = self._heads.get(tag, (now, header))
@@ -310,7 +311,11 @@ class NodePool:
         least_head = self._current.health.head - LAG_BLOCKS
         for node in self._nodes[: self._nodes.index(self._current)]:
             health = node.health
-            if health.good_checks >= CHECKS_TO_RETURN and not health.is_on_another_fork and health.head >= least_head:
+            if (
+                health.answered_checks >= CHECKS_TO_RETURN
+                and not health.is_on_another_fork
+                and health.head >= least_head
+            ):
                 self._switch_to(node, "a preferred node is healthy again")
                 return
 
@@ -335,7 +340,7 @@ class NodePool:
         if latest is None:
             return
         node.health.head = _block_number(latest)
-        node.health.good_checks += 1
+        node.health.answered_checks += 1
         with self._lock:
             comparable = [(number, hash_) for number, hash_ in self._recent_blocks if number <= node.health.head]
         if not comparable or node is self._current:

@@ -15,7 +15,7 @@ from headwater.ingest.evm.blocks import Block, Log, TransactionDetails
 from headwater.ingest.evm.decode import Decoded, Decoder
 from headwater.ingest.evm.token_transfers import TOPICS, Transfer, transfers
 from headwater.ingest.evm.values import Value, amount_text
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.model.outputs import MAX_OUTPUT_BYTES
 
 ENTITIES: Final = ("log", "decoded_log", "erc20_token_transfer", "erc721_token_transfer", "erc1155_token_transfer")
@@ -201,7 +201,7 @@ class Converter:
         tokens: The known tokens, by address.
     """
 
-    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, ListedToken]) -> None:
+    def __init__(self, chain: str, decoder: Decoder | None, tokens: Mapping[str, TokenListEntry]) -> None:
         self._chain = chain
         self._decoder = decoder
         self._tokens = tokens
@@ -292,7 +292,7 @@ def _decoded_log_struct(
 
 
 def _transfer_struct(
-    address: str, transfer: Transfer, token: ListedToken | None, position: _LogPosition, transaction: _Transaction
+    address: str, transfer: Transfer, token: TokenListEntry | None, position: _LogPosition, transaction: _Transaction
 ) -> _Erc20 | _Erc721 | _Erc1155:
     _, from_address, to_address, token_id, raw, event_type, operator, array_index = transfer
     symbol = token.symbol.lower() if token else None

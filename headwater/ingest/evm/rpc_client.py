@@ -44,7 +44,7 @@ MAX_UNKNOWN_ERRORS: Final = 2
 """The number of unknown errors after which a call is not sent again."""
 
 SERVER_ERROR: Final = 500
-_FINAL_KINDS: Final = frozenset({ErrorKind.RANGE_TOO_LARGE, ErrorKind.METHOD_MISSING, ErrorKind.UNAUTHORIZED})
+_FINAL_KINDS: Final = frozenset({ErrorKind.CALL_TOO_LARGE, ErrorKind.METHOD_MISSING, ErrorKind.UNAUTHORIZED})
 """The kinds of errors after which a call is not sent again."""
 _ERRORS: Final = {ErrorKind.RATE_LIMITED: NodeRateLimited, ErrorKind.BEHIND: NodeBehind}
 _BATCH_KINDS: Final = frozenset({ErrorKind.BATCH_TOO_LARGE, ErrorKind.BATCH_UNSUPPORTED})
@@ -101,7 +101,7 @@ class RpcClient:
         attempts: The maximum number of times that a failing request is sent; smaller when there are other nodes.
         clock: Returns monotonic seconds.
         sleep: Waits for some seconds. The default ends early when the client is closed.
-        timeout: The time-outs of one request.
+        timeout: The timeouts of one request.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class RpcClient:
         if body is not None or _is_success(http_response):
             raise RetriableError("the response is not JSON-RPC")
         kind = classify_error(http_response.status, 0, "")
-        if kind is ErrorKind.RANGE_TOO_LARGE:
+        if kind is ErrorKind.CALL_TOO_LARGE:
             return self._for_all(http_response, indexes, Response(error=ErrorObject(0, f"HTTP {http_response.status}")))
         if kind is ErrorKind.UNAUTHORIZED or (kind is ErrorKind.UNKNOWN and http_response.status < SERVER_ERROR):
             raise NodeUnavailable(
@@ -266,7 +266,7 @@ class RpcClient:
             return dict.fromkeys(indexes, response)
         if kind is ErrorKind.BATCH_UNSUPPORTED:
             raise _BatchRejected(limit=1)
-        if kind in (ErrorKind.BATCH_TOO_LARGE, ErrorKind.RANGE_TOO_LARGE):
+        if kind in (ErrorKind.BATCH_TOO_LARGE, ErrorKind.CALL_TOO_LARGE):
             raise _BatchRejected
         if kind is ErrorKind.METHOD_MISSING:
             raise _BatchRejected(is_size_related=False)
@@ -300,12 +300,12 @@ class RpcClient:
         """
         kind = self._kind_of(http_response, error)
         # Only eth_getLogs reads a range. For another method, "too large" means the response to the whole batch.
-        is_about_batch = kind in _BATCH_KINDS or (kind is ErrorKind.RANGE_TOO_LARGE and method != "eth_getLogs")
+        is_about_batch = kind in _BATCH_KINDS or (kind is ErrorKind.CALL_TOO_LARGE and method != "eth_getLogs")
         if not is_about_batch:
             return kind
         if not alone:
             raise _BatchRejected(limit=1 if kind is ErrorKind.BATCH_UNSUPPORTED else None)
-        return ErrorKind.RANGE_TOO_LARGE
+        return ErrorKind.CALL_TOO_LARGE
 
     def _kind_of(self, http_response: HttpResponse, error: ErrorObject) -> ErrorKind:
         details = error.data if isinstance(error.data, str) else ""
@@ -335,7 +335,7 @@ def _final_error(kind: ErrorKind, method: str, message: str) -> NodeError:
 
     `message` is the message of the node.
     """
-    if kind is ErrorKind.RANGE_TOO_LARGE:
+    if kind is ErrorKind.CALL_TOO_LARGE:
         return NodeCallTooLarge(f"The node refuses {method} because the request or its result is too large: {message}.")
     if kind is ErrorKind.METHOD_MISSING:
         return NodeMethodMissing(f"The node does not support {method}: {message}.")

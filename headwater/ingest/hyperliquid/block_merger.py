@@ -30,7 +30,8 @@ log = structlog.get_logger(__name__)
 
 FOLDER_IDLE_TIMEOUT_S: Final = 60.0
 """A folder without unread lines counts as finished when it was not written for this long, or when its newest block is
-older by this much than the newest block of another folder."""
+older by this much than the block that is to be taken next from another folder.
+"""
 MAX_BLOCK_BYTES: Final = 64 * 1024 * 1024
 """The maximum number of bytes of the joined lines of one block."""
 MAX_EMPTY_BLOCKS: Final = 10_000
@@ -148,7 +149,7 @@ class FolderBlocks:
         self._last_growth_s = 0.0
 
     def read_next(self, batch: ConvertedBatch) -> None:
-        """Read the events of the next line into `part`, unless `part` has events already.
+        """Read the events of the next line into `part`, unless `part` is set already.
 
         Skips lines that can't be parsed.
         """
@@ -204,7 +205,11 @@ class FolderBlocks:
         self.reader.advance(self._lines, self._index)
 
     def may_still_receive(self, time_ms: int) -> bool:
-        """Return whether a folder without unread lines may still receive the block of this time."""
+        """Return whether this folder may still receive the block of this time.
+
+        The caller asks for the oldest unread block of all folders. So a folder with unread lines may not, because its
+        next block is not older, and the node writes the blocks of a folder in order.
+        """
         if self.part is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_TIMEOUT_S:
             return False
         return self._newest_ms is None or 0 < time_ms - self._newest_ms < FOLDER_IDLE_TIMEOUT_S * 1000
@@ -255,7 +260,10 @@ class FolderBlocks:
         return part, time_of(part.events[0])
 
     def _events_of_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the events of the current block, and the index of the line after its read lines."""
+        """Return the events of the current block, and an index.
+
+        The events are in the lines read so far. The index refers to the first line after these lines.
+        """
         assert self.part is not None
         events, index = list(self.part.events), self._index + 1
         while index < len(self._lines.lines):
@@ -388,7 +396,7 @@ class BlockMerger:
             part = _without_repeated_events(part, progress, batch)
         elif part.block_number is not None and not self._seen[kind].add(part.block_number):
             batch.skip(REPEATED_BLOCK, count=len(part.events))
-            progress.events_to_skip = progress.events_taken  # the last taken block is repeated next
+            progress.events_to_skip = progress.events_taken  # the node will also repeat the last taken block
             return
         else:
             is_contiguous = not self._record_gap(folder, part.block_number, batch)
@@ -419,7 +427,7 @@ class BlockMerger:
     def _claim_trades(self, time_ms: int, is_contiguous: bool) -> bool:
         """Record that the trades of a block are built from fills.
 
-        Returns False when the trades were taken from `node_trades`.
+        Returns False when trades are not requested, or when these trades were taken from `node_trades`.
         """
         trades = self._coverage.get("trades")
         if trades is None or trades.is_taken_from_other(BUILT_FROM_FILLS_RANK, time_ms):

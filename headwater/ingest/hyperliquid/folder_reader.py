@@ -272,7 +272,8 @@ class FolderReader:
         directory: The path of the folder.
         position: The position in the files of the folder.
         now: The clock, in seconds since 1970.
-        losses: One for each file that was replaced, truncated or removed, and for each partial line that was dropped.
+        losses: One for each file that was rewritten, truncated or removed, and for each partial line that was
+            dropped.
     """
 
     directory: Path

@@ -45,7 +45,9 @@ class FolderPosition(msgspec.Struct):
 
 
 class BlockProgress(msgspec.Struct, array_like=True):
-    """How many events of the last taken block of a folder were taken.
+    """The last block that was taken from a folder, and how many of its events were taken.
+
+    A block is taken when its events are converted to records. If several folders have a block, it is taken from one.
 
     Attributes:
         key: The block's number, or its time in ms when lines don't have the number; 0 before the first block.

@@ -45,7 +45,7 @@ class Trade(msgspec.Struct):
         tid: The id of the trade; None in a trade from `node_trades`, which does not have the id.
         users: The buyer, then the seller.
         trade_index: A number that increases in the order of execution: within the block in trades of a node's files,
-            and within the trades of one coin and time in trades of the WebSocket API. Numbers may be left out.
+            and within the trades of one coin and time in trades of the WebSocket API. The numbers may have gaps.
     """
 
     coin: str

@@ -135,7 +135,10 @@ class _BlockReader:
         return last is not None and (self.position.next_slot > last or self._is_range_complete)
 
     def steps(self) -> Iterator[Step]:
-        """Yield steps with the next blocks, up to the newest slot."""
+        """Yield steps with the blocks of the next range of slots.
+
+        The range has at most `_slots_per_request` slots, and ends at the newest slot or at `to_slot`.
+        """
         newest = self._rpc.newest_slot()
         end = newest if self._options.to_slot is None else min(newest, self._options.to_slot)
         first = self.position.next_slot

@@ -1,9 +1,9 @@
 """Converts blocks to records of the stream `nonvoting_transaction`.
 
-The names of the members are the names in the public schema of the data source. `parsed`, `parsed_type` and
-`program_name` are null, because only the node's parser (encoding `jsonParsed`) could provide them. The parser is not
-used, because its output depends on the version of the node and omits the raw data of parsed instructions. Here every
-instruction has its raw data. A value that the node did not record is null, never empty.
+The members have the names that docs/reference/streams.md lists. `parsed`, `parsed_type` and `program_name` are null,
+because only the node's parser (encoding `jsonParsed`) could provide them. The parser is not used, because its output
+depends on the version of the node and omits the raw data of parsed instructions. Here every instruction has its raw
+data. A value that the node did not record is null, never empty.
 """
 
 from collections.abc import Iterator, Sequence

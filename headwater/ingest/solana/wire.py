@@ -35,7 +35,7 @@ def decode_wire(content: str, encoding: str) -> DecodedTransaction | None:
     parsed = VersionedTransaction.from_bytes(base64.b64decode(content, validate=True))
     message, keys = parsed.message, parsed.message.account_keys
     if not isinstance(message, LegacyMessage | MessageV0):
-        raise ValueError("its version is not supported")
+        raise ValueError("the version of a transaction is not supported")
     is_legacy = isinstance(message, LegacyMessage)
     programs = [keys[compiled.program_id_index : compiled.program_id_index + 1] for compiled in message.instructions]
     if is_vote(is_legacy, len(parsed.signatures), programs == [[_VOTE_KEY]]):

@@ -15,7 +15,7 @@ from headwater.model.price.stats import DAY, HOUR, EvaluableState, accepted_band
 from headwater.model.price.view import merge_states
 
 POINT_MS = 5 * MINUTE_MS
-"""The interval of the points of a history since the recent window. Before it, the interval is an hour."""
+"""The interval of the points of a history from `recent_start` on. Before it, the interval is an hour."""
 
 
 class Window(NamedTuple):
@@ -102,7 +102,7 @@ def explain(states: Sequence[TokenState], now: int, limit: int, *, filter_outlie
 def history(state: EvaluableState, now: int, *, filter_outliers: bool) -> list[Tick]:
     """Return the last accepted tick of each interval since the horizon, oldest first.
 
-    An interval is an hour, and since the start of the recent window 5 minutes. An interval without ticks has no point.
+    An interval is an hour before `recent_start`, and 5 minutes from then on. An interval without ticks has no point.
     """
     if state.newest is None:
         return []
@@ -129,7 +129,7 @@ def _window(states: Sequence[TokenState], numbers: Collection[int], start: int) 
 
 
 def _ticks(states: Iterable[TokenState], numbers: Collection[int], limit: int) -> Iterator[Tick]:
-    """Yield the newest ticks of the recent window, and the last tick of each earlier hour."""
+    """Yield the newest ticks from `recent_start` on, and the last tick of each earlier hour."""
     for state in states:
         for number in numbers:
             if band := state.bands.get(number):

@@ -58,13 +58,16 @@ class UnsettledTicks(NamedTuple):
         times: Int64Array = np.ascontiguousarray(self.rows["time"])
         return times
 
-    def priced(self, history: QuoteHistory, now: int) -> "UsdTicks":
-        """Return the ticks until `now` for which the history has a price, with prices in USD."""
+    def priced(self, history: QuoteHistory, now: int) -> "PricedTicks":
+        """Return the ticks until `now` that can be priced, with their prices in USD.
+
+        Ticks without a quote price are left out, and ticks whose price in USD is 0 or infinite.
+        """
         quote_prices = history.at(self.times)
         with np.errstate(over="ignore", under="ignore"):
             usd = self.rows["price"] * quote_prices.usd
         is_priced = quote_prices.is_known & (self.times <= now) & (usd > 0) & np.isfinite(usd)
-        return UsdTicks(self.address, self.rows[is_priced], usd[is_priced], quote_prices.is_stale[is_priced])
+        return PricedTicks(self.address, self.rows[is_priced], usd[is_priced], quote_prices.is_stale[is_priced])
 
     def split_by_arrival(self, until: int, now: int) -> "tuple[UnsettledTicks, UnsettledTicks]":
         """Return the ticks that can be settled, and all other ticks.
@@ -75,7 +78,7 @@ class UnsettledTicks(NamedTuple):
         return self._replace(rows=self.rows[can_settle]), self._replace(rows=self.rows[~can_settle])
 
 
-class UsdTicks(NamedTuple):
+class PricedTicks(NamedTuple):
     """Quoted ticks of one token in one quote token, with their prices in USD.
 
     Attributes:
@@ -134,9 +137,10 @@ class QuotedState(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes | None, tail: bytes | None) -> "QuotedState":
-        """Decode a stored state, and append the entries of `tail`, which were written later.
+        """Decode a stored state, and append the ticks of `tail`, which were written later.
 
-        Raises PriceStateUnreadable.
+        The tail of quoted ticks is a sequence of `unsettled` entries, not of the entries of tail.py. Raises
+        PriceStateUnreadable.
         """
         if not data:
             return cls(unsettled=tail or b"")
@@ -158,7 +162,8 @@ class SettleResult(NamedTuple):
     Attributes:
         state: The state of the settled ticks, with the ticks to archive.
         stored: The new QuotedState to store.
-        unpriced: The number of ticks that were dropped because their quote token had no price.
+        unpriced: The number of ticks that were dropped because their quote token had no price, or because their price
+            in USD was 0 or infinite.
     """
 
     state: TokenState
@@ -209,7 +214,7 @@ def _entry_size(entries: bytes, offset: int) -> int:
 def settle(stored: QuotedState, histories: Mapping[bytes, QuoteHistory], until: int, now: int) -> SettleResult:
     """Settle the ticks that arrived at or before `until`.
 
-    Ticks without a quote price are dropped and counted.
+    Ticks that can't be priced are dropped and counted.
 
     `histories` has the price histories of the quote tokens of these ticks, by address.
     """

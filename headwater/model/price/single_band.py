@@ -18,8 +18,8 @@ from headwater.model.price.stats import DAY, HOUR, MAX_CHANGE, Stats
 from headwater.model.price.tail import ENTRY_BYTES, ENTRY_DTYPE, has_no_addresses
 
 EncodedTicks: TypeAlias = tuple[bytes | None, bytes | None, bytes | None]
-"""The encoded ticks of a token: its state, its tail, and its archived ticks of the hour of the moment one day
-ago. Each may be None.
+"""The encoded ticks of a token: its state, its tail, and the archived ticks of the hour that contains the moment one
+day ago. Each may be None.
 """
 NO_ENCODED_TICKS: EncodedTicks = (None, None, None)
 
@@ -332,7 +332,7 @@ def evaluate_single_band(
     """Return the statistics of each token; None for a token that must be evaluated separately.
 
     A token without ticks has None too. A token must be evaluated separately when its prices are in several bands, when
-    it has ticks in the future or an explicit address, or when other archived ticks are needed.
+    it has ticks in the future, when its address is not in lower case, or when other archived ticks are needed.
 
     Args:
         usd: The encoded USD ticks of the tokens.

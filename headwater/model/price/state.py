@@ -10,9 +10,9 @@ from headwater.model.price.band import HOUR_MS, MINUTE_MS, Band, hour_of
 from headwater.model.price.series import Tick
 
 RECENT_MS = HOUR_MS
-"""The recent window starts with the hour that contains the moment this long before the newest tick."""
+"""The recent window starts at the full hour at or before the time of the newest tick minus this."""
 HORIZON_MS = 25 * HOUR_MS
-"""The horizon is the start of the hour that contains the moment this long before the newest tick."""
+"""The horizon is the full hour at or before the time of the newest tick minus this."""
 
 ARCHIVE_ABOVE_TICKS = 1_024
 """When a state has more than this number of recent ticks, only the ticks of the last two minutes stay in the state."""
@@ -52,8 +52,8 @@ class TokenState:
         newest: The newest tick; None before the first tick.
         window_start: The start of the recent window.
         next_window_at: A tick at or after this time advances the recent window.
-        recent_start: The time from which on the bands have single ticks: window_start, or a later time when there are
-            too many ticks.
+        recent_start: The time from which on `recent` of each band has ticks: window_start, or a later time when there
+            are too many ticks.
         ahead: Ticks with a time in the future.
         to_archive: Ticks before recent_start, by bucket. The caller stores these ticks and clears the dictionary.
         hours_archived_by_minute: The hours whose ticks are archived in buckets of a minute.

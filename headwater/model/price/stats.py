@@ -118,7 +118,8 @@ def needed_buckets(
 ) -> list[TimeBucket]:
     """Return the archived buckets that `evaluate` needs in addition to the state.
 
-    `buckets_of` is one of the states from which `state` was merged. Only the buckets of this state are then returned.
+    `state` may be the result of `merge_states` (view.py). Then call this function once for each of the merged states,
+    as `buckets_of`: only the archived buckets of that state are returned.
     """
     unmerged = buckets_of or state
     if state.newest is None or unmerged.newest is None:

@@ -64,7 +64,10 @@ class TransformFields(BaseModel):
 
 
 class NewTransformFields(RequestModel):
-    """The fields that a transform has only in a request."""
+    """The fields of a transform in a request that differ from a stored transform.
+
+    A stored transform does not have them, or has them in another form.
+    """
 
     uid: str | None = Field(
         default=None,

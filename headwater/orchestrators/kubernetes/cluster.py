@@ -19,6 +19,10 @@ log = structlog.get_logger(__name__)
 WATCH_S = 50
 """How long the API server keeps a watch open. Then the client begins the next one."""
 WATCH_TIMEOUT_S = 60.0
+"""When the client abandons a watch, and begins another one at the last seen version.
+
+lightkube begins a new watch after WATCH_S by itself, but would wait for ever on a connection without an answer.
+"""
 PROBE_INTERVAL_S = 3.0
 CURRENT_FOR_S = 10.0
 """An older state counts as unknown."""
@@ -114,7 +118,7 @@ class ClusterState:
         """Store the object that a write has returned.
 
         The watch can be faster than the response: it may have delivered this version already, a newer version, or the
-        end of the object. Then nothing is stored.
+        deletion of the object. Then nothing is stored.
         """
         if _version(written) > self._versions.get(type(written), 0):
             self.apply(written)

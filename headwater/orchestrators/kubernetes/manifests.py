@@ -41,9 +41,13 @@ SPEC_DIRECTORY = "/run/headwater/worker"
 STATE_DIRECTORY = "/run/headwater/state"
 TOKEN = "token"  # noqa: S105 - the name of a file
 STOP_GRACE_S = 30
-"""How long the kubelet waits after SIGTERM. A worker takes at most 10 s to finish and commit its batches."""
-UNREACHABLE_AFTER_S = 30
-"""How long a Pod stays on a node that is not ready or not reachable."""
+"""How long the kubelet waits after SIGTERM.
+
+A worker has STOP_BUDGET_S (engine/worker.py) to finish its batches. The end of a running commit, the last commit, and
+the closing of the Kafka clients take some seconds more.
+"""
+TOLERATION_S = 30
+"""How long a Pod stays on a node that is not ready or not reachable, before Kubernetes evicts it."""
 CONTAINER = "worker"
 REDIS_FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 """The options in a URL of Valkey or Redis that name files."""
@@ -55,7 +59,10 @@ def object_name(worker_set_id: str) -> str:
 
 
 def secret_name(worker_set: WorkerSet, template: PodTemplate) -> str:
-    """Return the name of the Secret of a worker set, a spec and the content of its files."""
+    """Return the name of the Secret of a worker set.
+
+    The name contains the hash of the spec, and the hash of the files that the spec names, if there are any.
+    """
     return "-".join(filter(None, (object_name(worker_set.id), worker_set.spec_hash, template.files_hash)))
 
 
@@ -196,7 +203,7 @@ def _pod_spec(worker_set: WorkerSet, slot: int, owner: str, settings: PodSetting
                     key=f"node.kubernetes.io/{taint}",
                     operator="Exists",
                     effect="NoExecute",
-                    tolerationSeconds=UNREACHABLE_AFTER_S,
+                    tolerationSeconds=TOLERATION_S,
                 )
                 for taint in ("not-ready", "unreachable")
             ),

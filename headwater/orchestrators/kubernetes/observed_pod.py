@@ -16,8 +16,8 @@ class ContainerEnd:
 
     Attributes:
         reason: Kubernetes' word for it: `OOMKilled`, `Error` or `Completed`.
-        exit_status: The exit status; 128 and the number of the signal after a kill.
-        message: The last words of the worker, or the end of its log.
+        exit_status: The exit status; after a kill, 128 plus the number of the signal.
+        message: The termination message of the container, or the end of its log.
         at: When it ended.
     """
 
@@ -44,7 +44,7 @@ class ObservedPod:
         spec_hash: The hash of the worker's spec.
         template_hash: The hash of the template with which the Pod was made.
         secret_name: The Secret that the Pod belongs to.
-        is_worker: Whether the Pod is the slot's worker; otherwise it is the successor of one.
+        is_worker: Whether the Pod is the slot's worker; otherwise it waits for the hand-over as a successor.
         ip: The address of the Pod; empty while it has none.
         is_deleting: Whether the deletion of the Pod was requested.
         delete_by: When the Pod must be gone, if its deletion was requested.
@@ -55,7 +55,7 @@ class ObservedPod:
         earlier_restarts: The restarts of the Pods that this Pod has replaced.
         created_at: When the Pod was created.
         started_at: When the present container was started, if it runs.
-        last_end: How the previous container ended, if there was one.
+        last_end: How the container ended the last time: the present one if it has ended, else the one before it.
         waiting: Why the container does not run: Kubernetes' word, such as `CrashLoopBackOff` or `ErrImagePull`.
         waiting_message: The sentence that belongs to `waiting`, or the reason why no node was found.
     """

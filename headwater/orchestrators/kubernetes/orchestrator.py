@@ -1,8 +1,8 @@
 """Runs workers as Pods of Kubernetes, one per slot.
 
-The controller owns the Pods: it creates, stops and deletes them, and the kubelet restarts their containers. A thread
-runs an event loop, which watches the Pods, follows each worker's reports over HTTP, and carries out the plans of
-pod_plan.py. The Pods outlive this process: another controller finds them by their labels and continues.
+Headwater's controller creates, stops and deletes the Pods, and the kubelet restarts their containers. A thread runs an
+event loop, which watches the Pods, follows each worker's reports over HTTP, and carries out the plans of pod_plan.py.
+The Pods outlive this process: another controller finds them by their labels and continues.
 """
 
 import asyncio

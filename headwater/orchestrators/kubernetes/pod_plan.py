@@ -1,12 +1,12 @@
-"""Decides what happens next to the Pods of a worker set, by a pure function.
+"""Decides the next actions on the Pods of a worker set, by a pure function.
 
 The plan depends only on the wanted worker set, the Pods, and what their workers report. So a new controller continues
 where another one stopped. A replacement creates a successor beside each worker. When all successors are prepared, each
 worker is asked to stop; when it has closed its Kafka clients, its successor joins the consumer group in its place.
 
-A Pod whose spec is wanted, but which was made with another template, is outdated: it has other settings, such as the
-image before an upgrade, or other files, such as CA certificates that were replaced. It keeps working until its slot is
-updated. An update is the replacement of one slot; few slots are updated at a time.
+A Pod that runs the wanted WorkerSpec, but was made with another template (settings.py), is outdated: it has other
+settings, such as the image before an upgrade, or other files, such as CA certificates that were replaced. It keeps
+working until its slot is updated. An update is the replacement of one slot; few slots are updated at a time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,14 @@ class WantedSet:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Create the Pod of a slot."""
+    """Create the Pod of a slot.
+
+    Attributes:
+        slot: The number of the slot.
+        is_worker: Whether the Pod is the slot's worker from the beginning. While a worker of any slot is ending, it is
+            a successor, which waits for the hand-over.
+        earlier_restarts: How often the previous workers of the slot were restarted.
+    """
 
     slot: int
     is_worker: bool
@@ -174,7 +181,7 @@ class _Rollout:
         return actions
 
     def _prepare(self, slot: int) -> list[PodAction]:
-        """Return the action that brings the Pod of a slot into existence."""
+        """Return the action that creates the Pod of a slot, or deletes it when it is not usable."""
         pod = self._kept.get(slot)
         if pod is None:
             predecessors = [each for each in self._ending_workers if each.slot == slot]
@@ -185,20 +192,24 @@ class _Rollout:
     def _may_begin_updates(self, current: Iterable[ObservedPod], pods: Sequence[ObservedPod]) -> bool:
         """Return whether further slots may be updated.
 
-        The updated Pods are ready, and no worker with another spec is being replaced.
+        They may be updated while all updated Pods are ready and no worker with another spec is being replaced.
         """
         replaces_spec = any(pod.is_worker and pod.spec_hash != self._wanted.spec_hash for pod in pods)
         return not replaces_spec and all(pod.is_ready for pod in current)
 
     def _is_usable(self, pod: ObservedPod) -> bool:
-        """Return whether the Pod stays, and its worker has not stopped for good."""
+        """Return whether the worker of a Pod can still work.
+
+        It can't when the Pod is being deleted or has failed, or when the worker has ended.
+        """
         report = self._reports.get(pod.uid)
         return not pod.is_deleting and not pod.has_failed and not (report is not None and report.has_ended)
 
     def _may_hand_over(self) -> bool:
-        """Return whether the hand-over may begin, or has begun.
+        """Return whether slots may hand over.
 
-        It begins when all successors are prepared.
+        The replacement of all workers begins when all successors are prepared. When a kept Pod is a worker already, it
+        has begun, or single slots are updated or removed, which then hand over by themselves.
         """
         if not self._ending_workers or any(pod.is_worker for pod in self._kept.values()):
             return True

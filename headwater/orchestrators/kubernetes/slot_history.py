@@ -64,8 +64,8 @@ class SlotHistory:
             return
         self._recorded_restarts[pod.uid] = pod.restarts
         if pod.last_end is not None and pod.last_end.is_oom_kill and not report.may_join:
-            is_old_cause = self.oom_history.record_kill(pod.spec_hash, report.previous_isolation, now)
-            self.excused_deaths[pod.uid] = self.excused_deaths.get(pod.uid, 0) + is_old_cause
+            killed_previous_spec = self.oom_history.record_kill(pod.spec_hash, report.previous_isolation, now)
+            self.excused_deaths[pod.uid] = self.excused_deaths.get(pod.uid, 0) + killed_previous_spec
 
     def log(self, level: str, message: str) -> None:
         """Add a line to the deployment's log."""
@@ -75,7 +75,7 @@ class SlotHistory:
 
 
 def describe_end(end: ContainerEnd) -> str:
-    """Return why a worker ended, as a sentence."""
+    """Return why a worker ended, given the end of its container."""
     if end.is_oom_kill:
         return OVER_LIMIT_REASON
     killer = next((each.name for each in signal.Signals if each == end.exit_status - SIGNAL_STATUS), None)

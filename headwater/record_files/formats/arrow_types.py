@@ -173,7 +173,7 @@ def _binary_converter(kind: Any, member: Member) -> Convert:
     """Return the converter of binary values to hex, or to text if they look like text.
 
     Some programs store text without the UTF8 annotation. If the stream's member holds hex, arbitrary raw bytes are
-    possible, so only ASCII text that begins with 0x counts as text.
+    possible, so only 0x followed by nothing but hexadecimal digits counts as text.
     """
     convert_text = _text_converter(kind, member)
     holds_hex = isinstance(member.example, str) and member.example.startswith("0x")
@@ -229,7 +229,7 @@ def _epoch_converter(member: Member) -> Convert:
 def _utc_formatter(member: Member) -> Callable[[int], str]:
     """Return a function that formats nanoseconds since the epoch like the example.
 
-    The text has the zone suffix of the example, and at least as many digits of the second.
+    The text has the zone suffix of the example, and at least as many fractional digits.
     """
     example = member.example if member.is_time_text else "Z"
     zone, digits = "Z" if example.endswith("Z") else "", len(example.removesuffix("Z").partition(".")[2])
@@ -237,9 +237,9 @@ def _utc_formatter(member: Member) -> Callable[[int], str]:
 
 
 def _time_text(nanoseconds: int, digits: int) -> str:
-    """Return ISO 8601 text with as many digits of the second as needed.
+    """Return ISO 8601 text with as many fractional digits as needed.
 
-    The digits are in groups of three, and at least `digits`.
+    Their number is 0, 3, 6 or 9, or `digits` if that is larger and at most 9.
     """
     seconds, rest = divmod(nanoseconds, 10**9)
     fraction = f"{rest:09}"
@@ -332,7 +332,8 @@ _TARGET_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The JSON Schema types to which a column can be converted, by pyarrow's type predicate.
 
-A column of text can be converted to each type."""
+A column of text can be converted to each type.
+"""
 _CONVERTER_MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
     "is_boolean": _boolean_converter,
     "is_integer": _integer_converter,
@@ -359,4 +360,5 @@ _CONVERTER_MAKERS: Final[Mapping[str, Callable[[Any, Member], Convert]]] = {
 }
 """The functions that make a converter, by the name of pyarrow's type predicate.
 
-Columns of type null are accepted too. All other types raise ValueError."""
+Columns of type null are accepted too, and dictionaries of accepted types. All other types raise ValueError.
+"""

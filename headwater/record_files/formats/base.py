@@ -49,7 +49,8 @@ class Reader(Protocol):
 OpenReader = Callable[[BinaryIO, Entity | None, BadRecordHandler, Dialect], Reader]
 """Opens a decompressed file for reading.
 
-The entity's fields determine the types of columns; without an entity all values are strings."""
+The entity's fields determine the types of columns; without an entity, all values of CSV and
+TSV files are strings, and the values of Parquet files keep the types of their columns."""
 
 
 def require_known_column(names: list[str], entity: Entity | None) -> None:

@@ -57,7 +57,7 @@ class CsvReader:
             raise ValueError("the header names a column twice")
         if padded := next((name for name in names if name != name.strip()), None):
             raise ValueError(
-                f"the name of the column {padded!r} begins or ends with a blank: remove it from the header"
+                f"the name of the column {padded!r} begins or ends with white space: remove it from the header"
             )
         try:
             require_known_column(names, self._entity)

@@ -157,11 +157,11 @@ class ReachabilityEvaluator:
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
-            # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself. The
-            # collection is new, so the nearest surviving object is one member away. It is one level deeper than its
-            # arguments, so it has the depth of a surviving object that holds them.
-            is_copy = path != "Array" and not arguments.member().reaches_something
-            if is_copy or not arguments.reaches_something:
+            # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself. So
+            # the nearest surviving object may be one member away, which `in_new_object` would not say. The depth grows
+            # by one level, as in `in_surviving_object`.
+            holds_only_harmless_members = path != "Array" and not arguments.member().reaches_something
+            if holds_only_harmless_members or not arguments.reaches_something:
                 return NOTHING
             return Reachability(1, arguments.in_surviving_object().depth)
         # The entries of a WeakMap are not tracked, so a WeakMap with initial entries may hold state.
@@ -285,9 +285,9 @@ class ReachabilityEvaluator:
         return ANYTHING if owner.depth >= ANYTHING.depth else NOTHING
 
     def _require_no_untracked_objects(self, name: str, node: Node, at_load: bool) -> None:
-        """Raise MayKeepState for a call at load time that may create objects.
+        """Raise MayKeepState for a call at load time that may create closures or instances.
 
-        The analysis does not track these objects.
+        The analysis does not track the state that such an object holds.
         """
         if not at_load or not self.creates_closures_or_instances:
             return

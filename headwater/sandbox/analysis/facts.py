@@ -245,6 +245,8 @@ class Facts:
                 case "pair_pattern":
                     remaining += [(child, part) for child in node.children_by_field_name("value")]
                 case "rest_pattern":
+                    # A new array or object holds the values. If one of them may survive, the array or object counts as
+                    # surviving too.
                     remaining += [
                         (child, part.in_new_object() if part.nearest else part.in_surviving_object())
                         for child in node.named_children

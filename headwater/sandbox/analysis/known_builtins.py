@@ -58,7 +58,8 @@ COPIES: Final = _names(
     """Object.values Object.entries Object.fromEntries Object.freeze Object.groupBy Map.groupBy Array.from Array.of
     Array JSON.parse"""
 )
-"""Functions whose results may reference their arguments, or members of the arguments."""
+"""Functions whose results may reference their arguments, members of these, or the results of their callbacks.
+Array.from has a callback, and so has JSON.parse: the reviver."""
 COPY_MEMBERS: Final = _names("Object.values Object.entries Array.from")
 """The functions of COPIES whose results reference members of the arguments, but never the arguments themselves."""
 PURE_OBJECTS: Final = _names("Math console")

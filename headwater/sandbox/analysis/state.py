@@ -1,7 +1,7 @@
 """Decides whether a script may keep state that the processing of a later record observes.
 
 Only scripts that may call `flow.contains` need this analysis (see analysed_script.py). A script without state may be
-called twice for a record, first with assumed answers; a stateful script must get only true answers. The analysis is
+called several times for a record, with assumed answers; a stateful script must get only true answers. The analysis is
 conservative: a script counts as stateful unless its text shows that nothing can survive. A value that reaches an object
 of the top level may only be read, tested, returned, stored in a new object, and passed to the script's own functions.
 The values of names and the results of functions are computed by a fixed-point iteration over the script.
@@ -35,7 +35,7 @@ def may_use_flow_object(text: str) -> bool:
     return _FLOW_OBJECT.search(text) is not None
 
 
-def keeps_state(script: ParsedScript) -> bool:
+def may_keep_state(script: ParsedScript) -> bool:
     """Return whether a later record may observe a change that `process` made."""
     if script.has_errors:
         return True

@@ -1,7 +1,7 @@
 // The main module that Deno runs. It reads frames, runs scripts in realms of their own, and writes frames.
 // It never returns to the event loop, so no promise job, timer, import or operation that a script starts ever runs.
 // A script gets only strings of this realm. The harness code in the script's realm also holds a few functions of this
-// realm, which it never shows to the script. `SOURCES` holds the source texts of the files that run there.
+// realm, which it never shows to the script. `SOURCES` holds the source texts of the files that run in scripts' realms.
 // `stripTypeScriptTypes` is null, except in a child that validates scripts before they are saved.
 import vm from 'node:vm';
 
@@ -20,7 +20,7 @@ const readSync = stdin.readSync.bind(stdin), writeSync = stdout.writeSync.bind(s
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true }), encoder = new TextEncoder();
 const Bytes = Uint8Array, OuterError = Error, stringify = JSON.stringify, sliceText = String.prototype.slice;
 const call = Function.prototype.call.bind(Function.prototype.call);
-const { createContext, Script } = vm, NEW_GLOBAL_OBJECT = vm.constants.DONT_CONTEXTIFY, runInContext = Script.prototype.runInContext;
+const { createContext, Script } = vm, { DONT_CONTEXTIFY } = vm.constants, runInContext = Script.prototype.runInContext;
 const secret = [...crypto.getRandomValues(new Bytes(16))].map((byte) => byte.toString(16)).join('');
 const compile = (text, filename = 'harness.js', lineOffset = 0) => new Script(text, { filename, lineOffset });
 const evaluate = (compiled, context, options) => call(runInContext, compiled, context, options);
@@ -131,7 +131,7 @@ function requireString(value) {
 }
 
 function newRealm() {
-  const context = createContext(NEW_GLOBAL_OBJECT, { codeGeneration: { strings: false, wasm: false } });
+  const context = createContext(DONT_CONTEXTIFY, { codeGeneration: { strings: false, wasm: false } });
   const helpers = evaluate(REALM, context);
   for (const addition of ADDITIONS) evaluate(addition, context)(helpers);
   const runner = evaluate(RECORDS, context)(helpers);

@@ -384,8 +384,8 @@
   for (const root of [...iterators, ...functions]) collectIntrinsic(getPrototypeOf(root));
   collectIntrinsic(getPrototypeOf(new Intl.Segmenter().segment('')));
   for (const key of KEPT_SCRIPT_GLOBALS) collectIntrinsic(key === 'globalThis' ? null : globalObject[key]);
-  const provide = (name, made) => {
-    const value = typeof made === 'function' ? asNative(made, name, made.length) : made;
+  const provide = (name, implementation) => {
+    const value = typeof implementation === 'function' ? asNative(implementation, name, implementation.length) : implementation;
     replace(globalObject, name, value);
     collectIntrinsic(value);
     KEPT_SCRIPT_GLOBALS[KEPT_SCRIPT_GLOBALS.length] = name;

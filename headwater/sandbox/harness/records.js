@@ -6,7 +6,7 @@
 // got a wrong answer run again in the next pass. Only the answers to these records are kept: a map of all values would
 // cost more than a second lookup of some of them. A record must run only once when the script keeps state, which could
 // depend on an assumed answer, and when the record runs alone. The script then blocks for each answer. A dry run in
-// another realm finds beforehand the values that a script with state will probably look up.
+// another realm finds beforehand the values that a blocking script will probably look up.
 ((helpers) => {
   'use strict';
   const { uncurry, isArray, parse, stringify, hidden, freeze, create, slice, indexOf, match, NativeString } = helpers;
@@ -155,9 +155,9 @@
   const unknownValues = (knownAnswers, values, count) => {
     const unknown = [];
     for (let i = 0; i < count; i++) {
-      const value = textOfValue(values[i]), fact = knownAnswers.get(value);
-      if (fact === '1') return null;
-      if (fact === undefined) unknown[unknown.length] = value;
+      const value = textOfValue(values[i]), answer = knownAnswers.get(value);
+      if (answer === '1') return null;
+      if (answer === undefined) unknown[unknown.length] = value;
     }
     return unknown;
   };
@@ -412,10 +412,11 @@
       return nondeterminism === null ? '' : errorLine('OutsideOfRecord', nondeterminism.what, nondeterminism.stack);
     },
     trace(report) { trace = report; },
-    // Prepares `pass`, which may be interrupted before the first record. longIntegersText: JSON with the number of records,
-    // and for each row with long integers the row and their offsets; columnsText: the record columns as JSON, which few
-    // scripts need.
-    begin(longIntegersText, columnsText, isAlone, isFromScript, goesToScript, mustBlock) {
+    // Prepares the state of a segment for `pass`. All of it is set here, because V8 may interrupt `pass` before its first
+    // record. longIntegersText: JSON with the number of records, and for each row with long integers the row and their
+    // offsets; columnsText: the record columns as JSON, which few scripts need; mayNotAssume: whether `flow.contains` may
+    // not return an assumed answer.
+    begin(longIntegersText, columnsText, isAlone, isFromScript, goesToScript, mayNotAssume) {
       const longIntegers = parse(longIntegersText);
       let parsed = null;
       columns = currentCall.columns = () => parsed === null ? parsed = parse(columnsText) : parsed;
@@ -423,7 +424,7 @@
       longIntegerOffsets = fill(new NativeArray(rowCount), 0);
       for (let i = 1; i < longIntegers.length; i += 2) longIntegerOffsets[longIntegers[i]] = longIntegers[i + 1];
       outputs = []; flushedCount = 0; resultsEnd = FRAME_HEADER_BYTES; slowRows = []; logs = rowsToRun = null; datasets = dictionary();
-      runsAlone = isAlone; blocksForLookups = mustBlock; isDryRun = false; inputFromScript = isFromScript; feedsScript = goesToScript;
+      runsAlone = isAlone; blocksForLookups = mayNotAssume; isDryRun = false; inputFromScript = isFromScript; feedsScript = goesToScript;
       interrupted = false; passCount = 0; outputUnits = 0; unfinishedRows = [];
       beginCalls(runsAlone);
       chooseWriter();

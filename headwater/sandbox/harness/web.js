@@ -220,8 +220,8 @@
       return decode(!this.#ignoreBOM && bom !== null && startsWithBom(bytes, bom) ? skipBytes(bytes, bom.length) : bytes, this.#fatal);
     }
   }
-  for (const made of [TextEncoder, TextDecoder]) {
-    defineProperty(made.prototype, Symbol.toStringTag, { __proto__: null, value: made.name, configurable: true });
+  for (const Coder of [TextEncoder, TextDecoder]) {
+    defineProperty(Coder.prototype, Symbol.toStringTag, { __proto__: null, value: Coder.name, configurable: true });
   }
 
   // ---- structuredClone ----

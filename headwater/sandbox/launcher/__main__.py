@@ -1,7 +1,8 @@
 """Applies the restrictions in order, and then executes Deno.
 
-Arguments: the descriptor of the launch socket, the data limit in bytes, the niceness, "jit" or "jitless",
-"read-proc-maps" or "no-proc-maps" (whether the process may read /proc/self/maps), and the command line of Deno.
+Arguments: the descriptor of the launch socket, the data limit in bytes, the increment of the niceness, "jit" or
+"jitless", "read-proc-maps" or "no-proc-maps" (whether the process may read /proc/self/maps), and the command line of
+Deno.
 
 On an error the launcher sends one message over the launch socket that starts with "E". Otherwise it sends "L" with the
 file descriptor of the seccomp listener.
@@ -30,13 +31,13 @@ _ENVIRONMENT = {
 
 def main() -> None:
     """Restrict this process, and execute Deno in it."""
-    descriptor, data_bytes, niceness, jit, proc_maps, *argv = sys.argv[1:]
+    descriptor, data_bytes, increment, jit, proc_maps, *argv = sys.argv[1:]
     launch_socket = socket.socket(fileno=int(descriptor))
     launch_socket.set_inheritable(False)
     step = "resource limits"
     try:
         _limit(int(data_bytes))
-        _lower_priority(int(niceness))
+        _lower_priority(int(increment))
         step = "Landlock"
         landlock.restrict(Path(argv[0]), may_read_proc_maps=proc_maps == "read-proc-maps")
         step = "seccomp"
@@ -50,14 +51,14 @@ def main() -> None:
     os.execve(argv[0], argv, _ENVIRONMENT)  # noqa: S606  # this process becomes Deno, without a shell
 
 
-def _lower_priority(niceness: int) -> None:
+def _lower_priority(increment: int) -> None:
     """Lower the CPU priority of this process and of its session.
 
     Linux compares the priorities of sessions first, if autogroups are enabled (sched(7)).
     """
-    session_niceness = os.nice(niceness)
+    new_niceness = os.nice(increment)
     with contextlib.suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(session_niceness))
+        Path("/proc/self/autogroup").write_text(str(new_niceness))
 
 
 def _limit(data_bytes: int) -> None:

@@ -1,7 +1,8 @@
 """Applies Landlock.
 
-The process can read only Deno's binary and libraries. Where the kernel's Landlock has these restrictions, TCP, abstract
-sockets and signals to other processes are denied too; the seccomp filter denies them in any case.
+The process can read only Deno's binary, the dynamic loader with its cache, and Deno's libraries. Where the kernel's
+Landlock has these restrictions, TCP, abstract sockets and signals to other processes are denied too; the seccomp filter
+denies them in any case.
 """
 
 import os
@@ -60,9 +61,9 @@ def _find(name: str) -> Path:
 def restrict(program: Path, *, may_read_proc_maps: bool = False) -> None:
     """Restrict the access of this process to files with Landlock.
 
-    The process may execute and read the program, which is Deno, and read Deno's libraries, and may access nothing else.
-    With `may_read_proc_maps`, it may also read /proc/self/maps, in which the type stripper finds the end of its main
-    thread's stack. Raises OSError.
+    The process may execute and read the program, which is Deno, and the dynamic loader. It may read Deno's libraries
+    and the loader's cache, and may access nothing else. With `may_read_proc_maps`, it may also read /proc/self/maps, in
+    which the type stripper finds the end of its main thread's stack. Raises OSError.
     """
     ruleset = _ruleset(version())
     _allow(ruleset, (program, LOADER), _EXECUTE | _READ_FILE)

@@ -1,8 +1,11 @@
 """The seccomp filter, which limits the system calls of Deno at its start, and later.
 
-The filter itself decides on clone, clone3, tgkill, prctl, sendmsg and mmap, by their arguments. While Deno starts, each
-other call outside of ALWAYS_ALLOWED is reported to the parent (user notification), which allows the calls in
-ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on these calls fail with ENOSYS.
+The filter itself decides on clone, tgkill, prctl and sendmsg by their arguments, and refuses clone3. It allows the
+calls in ALWAYS_ALLOWED, and mmap of private anonymous memory. It refuses mappings that are shared, grow or use huge
+pages. All other calls are reported to the parent (user notification), such as mmap of a private file. Without the JIT,
+each call that makes memory executable is reported, too. While Deno starts, the parent allows the reported calls that
+are in ALLOWED_AT_START. After the HELLO frame the parent closes the listener; from then on reported calls fail with
+ENOSYS.
 """
 
 import ctypes
@@ -80,8 +83,8 @@ ALLOWED_AT_START = (
     "statfs",
     "clock_getres",
     "getrusage",
-    # Without the JIT the filter reports these calls when they make memory executable, although the last two are always
-    # allowed otherwise.
+    # The filter reports mmap of files, and without the JIT each of these calls that makes memory executable. Other uses
+    # of the last two calls are always allowed.
     "mmap",
     "mprotect",
     "pkey_mprotect",

@@ -73,7 +73,10 @@ def _member_uses(script: ParsedScript) -> Iterator[tuple[str, str, Node]]:
 
 
 def _promises(script: ParsedScript, free_names: dict[str, list[Node]]) -> Iterator[str]:
-    """Yield at most one warning: the first use of `await`, `Promise` or its methods."""
+    """Yield at most one warning about the use of Promises.
+
+    It is about the first `await` or the first call of `then`, `catch` or `finally`, or else about the first `Promise`.
+    """
     for node in every_node(script.root) if _MENTIONS_PROMISE.search(script.text) else ():
         if node.type == "await_expression" or _is_waiting_loop(node):
             yield (
@@ -85,7 +88,7 @@ def _promises(script: ParsedScript, free_names: dict[str, list[Node]]) -> Iterat
             yield (
                 f"The script leaves work to a Promise ({_place(script, node)}), but nothing waits for one: "
                 "what is given to `then`, `catch` or `finally` never runs, and a rejected Promise is not noticed. "
-                "Call it directly."
+                "Call the function directly, without a Promise."
             )
             return
     if "Promise" in free_names:

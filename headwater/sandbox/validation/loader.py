@@ -13,7 +13,7 @@ from headwater.sandbox.sandbox import Sandbox
 from headwater.sandbox.validation import functions, modules, script_globals, typescript
 from headwater.sandbox.validation.free_names import find_free_names
 
-_MAX_UNPARSABLE_UNITS = 1 << 16
+_MAX_UNPARSABLE_CHARS = 1 << 16
 """A longer text with syntax errors is not parsed, because tree-sitter takes ten times as long when there are errors."""
 _NOT_DEFINED = re.compile(r"([\w$]+) is not defined")
 _JSX = re.compile(r"</[\w.]*>|/>")
@@ -102,21 +102,21 @@ class _Loader:
         return self._load_generated(script, module.to_script(script.text))
 
     def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadResult:
-        """Load a module that the type stripper can't parse.
+        """Load a text that the type stripper can't parse, if it is a module.
 
-        If that fails, raise the better of the two error messages.
-
-        For a module, V8's error message is better, so the module is compiled to get it. Raises InvalidScript.
+        Otherwise, or if V8 can't compile the converted module, raises InvalidScript. This is the stripper's error if it
+        is not a syntax error or names unsupported TypeScript; else it is V8's error. For a module, V8's error is the
+        one for the converted text.
         """
         if (
             failure.error == "SyntaxError"
-            and len(text) <= _MAX_UNPARSABLE_UNITS
+            and len(text) <= _MAX_UNPARSABLE_CHARS
             and modules.is_module(script := parse(text))
         ):
             try:
                 return self._load_generated(script, modules.Module(script).to_script(text))
-            except InvalidScript as error_of_v8:
-                raise _unparsable_error(text, failure, error_of_v8) from None
+            except InvalidScript as module_error:
+                raise _unparsable_error(text, failure, module_error) from None
         raise _unparsable_error(text, failure, invalid)
 
     def _load_generated(self, script: ParsedScript, javascript: str) -> LoadResult:

@@ -123,7 +123,7 @@ class Module:
         """Convert a text of the module to a script.
 
         `text` is the parsed text, or a text that has the same nodes at the same byte offsets. Raises InvalidScript when
-        the module exports another function besides `process`.
+        the module declares `process`, but exports another function as its entry point.
         """
         local = next((self._exports[name] for name in (*ENTRY_NAMES, _DEFAULT) if name in self._exports), "process")
         javascript = _STRICT + _apply_edits(text.encode(), self._edits)
@@ -191,7 +191,12 @@ class Module:
         self._erase(statement)
 
     def _convert_default_export(self, statement: Node, value: Node) -> None:
-        """Convert `export default` to a declaration of `process`, unless that name is exported."""
+        """Convert `export default` to a declaration of `process`.
+
+        If the module exports `process` or `transform` by name, the default export is not the entry point, and only the
+        words `export default` or the whole statement are erased. A name, as in `export default f`, is erased too;
+        `to_script` then declares `process`.
+        """
         exports_entry = any(name in self._exports for name in ENTRY_NAMES)
         if value.type == "identifier" and (exports_entry or text_of(value) == "process"):
             self._erase(statement)
@@ -238,7 +243,7 @@ def _blank(source: str, replacement: str) -> str:
     The replacement is put into the first line.
     """
     blank = "".join(char if char in "\n\r\u2028\u2029" else "  " if char > "\uffff" else " " for char in source)
-    line = next((i for i, char in enumerate(blank) if char != " "), len(blank))
-    if len(replacement) <= line:
+    first_line_length = next((i for i, char in enumerate(blank) if char != " "), len(blank))
+    if len(replacement) <= first_line_length:
         return replacement + blank[len(replacement) :]
-    return replacement + blank[line:]
+    return replacement + blank[first_line_length:]

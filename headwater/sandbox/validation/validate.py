@@ -14,7 +14,10 @@ from headwater.sandbox.validation import example_run, lint, loader
 MAX_CONCURRENT_VALIDATIONS = 4
 """The most validations at once; each needs a process of about 60 MB."""
 TRIAL_NICENESS = 15
-"""The niceness of the child of a trial, which may run for most of a minute beside the API."""
+"""The niceness of the child of a trial, which may run for most of a minute beside the API.
+
+A trial processes sample records with a configuration that is not saved (see model/trial.py).
+"""
 _EXAMPLE_TIME_MS = 1_767_323_045_678
 """The timestamp of the example record."""
 _slots = threading.BoundedSemaphore(MAX_CONCURRENT_VALIDATIONS)
@@ -34,7 +37,7 @@ def short_lived_sandbox(*, jit: bool = False, for_validation: bool = False) -> I
 
 
 def trial_sandbox(*, jit: bool = False) -> Sandbox:
-    """Return a sandbox whose child has a low CPU priority.
+    """Return a sandbox for a trial (see model/trial.py), whose child has a low CPU priority.
 
     The caller closes it, and limits how many are open.
     """

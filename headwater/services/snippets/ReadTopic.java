@@ -18,7 +18,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 public class ReadTopic {
     static final int REMEMBERED = 200_000;
 
-    // After a failure records may come again, with the same headwater-src header.
+    // After a failure, records may be delivered again, with the same headwater-src header.
     static final Map<String, Boolean> SEEN = new LinkedHashMap<>() {
         @Override
         protected boolean removeEldestEntry(Map.Entry<String, Boolean> eldest) {

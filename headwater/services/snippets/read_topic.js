@@ -27,7 +27,7 @@ const kafka = new Kafka({
 });
 const consumer = kafka.consumer({ groupId: @consumer_group@, readUncommitted: false });
 
-// After a failure records may come again, with the same headwater-src header.
+// After a failure, records may be delivered again, with the same headwater-src header.
 const seen = new Set();
 let left = Number(process.env.HEADWATER_MAX_RECORDS ?? Infinity);
 

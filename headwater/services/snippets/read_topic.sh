@@ -9,6 +9,6 @@ kcat -q -u -b @bootstrap_servers@ \
   -X isolation.level=read_committed \
   -X auto.offset.reset=earliest \
   -f '%h\t%s\n' -G @consumer_group@ @topic@ |
-# After a failure records may come again, with the same headwater-src header.
+# After a failure, records may be delivered again, with the same headwater-src header.
 perl -ne '$| = 1; ($headers, $value) = split /\t/, $_, 2;
   print $value unless $headers =~ /headwater-src=([^,]*)/ && $seen{$1}++'

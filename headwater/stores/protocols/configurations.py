@@ -53,7 +53,7 @@ class FlowStore(Protocol):
     def list_positions(self, owner: str, after: ListPosition | None, limit: int) -> Sequence[ListPosition]:
         """Return the list positions of an owner's next configurations, newest first.
 
-        The list starts behind the position `after`, or at the newest configuration when `after` is None.
+        The list starts after the position `after`, or at the newest configuration when `after` is None.
         """
 
     def get_many(self, owner: str, config_ids: Collection[str]) -> Sequence[Flow]:
@@ -73,7 +73,10 @@ class FlowStore(Protocol):
         """
 
     def purge(self, config_id: str) -> None:
-        """Remove a deleted configuration and all its revisions. Unknown ids are no error."""
+        """Remove a deleted configuration and all its revisions.
+
+        Nothing changes when the id is unknown, the configuration is not marked as deleted, or a deployment is active.
+        """
 
     def deleted(self) -> Sequence[Flow]:
         """Return the configurations that are marked as deleted and not purged yet."""

@@ -1,4 +1,4 @@
-"""The protocols of the store of datasets, and of the names for scripts.
+"""The protocols of the stores of datasets and of dataset names.
 
 Scripts look up datasets by these names.
 """

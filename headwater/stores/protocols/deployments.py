@@ -70,7 +70,8 @@ class DeploymentStore(Protocol):
         The request increments the change counter, and replaces an earlier request that is still pending. A request with
         the same target as the last one is a retry of it, and changes nothing, while the last rewind is in progress.
         After that it is a retry until `mark_rewind_answered` is called, for at most REWIND_REPEATABLE_FOR
-        (model/rollout.py). A later request with the same target is a new rewind. Raises NotFound, Conflict when the
+        (model/rollout.py). A later request with the same target is a new rewind, and so is one after a failed rewind or
+        after another request, such as a pause. Raises NotFound, Conflict when the
         configuration is not deployed, and StoredDataUnreadable.
         """
 
@@ -92,7 +93,7 @@ class DeploymentStore(Protocol):
         """Request the teardown of the active deployment. Return None when there is none."""
 
     def active(self, config_id: str) -> Deployment | None:
-        """Return the active deployment of a configuration; None when there is none."""
+        """Return the active deployment of a configuration, also during its teardown, or None."""
 
     def progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         """Return the progress of the active deployments by configuration id.
@@ -110,9 +111,9 @@ class DeploymentStore(Protocol):
         """Return the active deployments: all of them, or only those with the given ids."""
 
     def active_versions(self, deployment_ids: Collection[str] | None = None) -> Sequence[DeploymentVersion]:
-        """Return what identifies the state of each active deployment.
+        """Return the versions of the active deployments, or only of those with the given ids.
 
-        It covers all of them, or only the given ones. The controller compares these versions to notice changes.
+        The controller compares these versions to notice changes.
         """
 
     def ended_among(self, deployment_ids: Collection[str]) -> Sequence[str]:

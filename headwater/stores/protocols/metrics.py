@@ -65,9 +65,10 @@ class MetricStore(Protocol):
         """
 
     def last_progress(self, deployment_id: str) -> float | None:
-        """Return when a counted offset last advanced, in seconds since the epoch.
+        """Return when records were last counted, in seconds since the epoch.
 
-        Returns None when the time is unknown: no counted offset has advanced, or the metrics have expired.
+        The writes of a redrive, which only advance counted offsets or count dead letters, do not change the
+        time. Returns None when the time is unknown: no records were counted, or the metrics have expired.
         """
 
     def drop(self, deployment_id: str) -> None:

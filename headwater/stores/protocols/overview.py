@@ -35,12 +35,12 @@ class OverviewStore(Protocol):
         Args:
             owner: The owner.
             query: The configurations to select.
-            after: The position behind which the list starts; None starts it at the newest configuration.
+            after: The position after which the list starts; None starts it at the newest configuration.
             limit: The number of configurations.
         """
 
     def sources(self, revisions: Collection[RevisionId]) -> Mapping[RevisionId, SourceStream]:
         """Return the source of each given revision whose pipeline this version can read.
 
-        The texts of the pipelines are read in parts.
+        The stored pipelines are read by several queries, so that they are never all in memory together.
         """

@@ -22,10 +22,10 @@ class StoredToken(NamedTuple):
     Attributes:
         state: The encoded price state (model/price/codec.py).
         tail: The ticks that are not part of the state yet (model/price/tail.py).
-        ticks: The archived ticks of the requested hour. None when the state divides this hour into minutes, whose ticks
-            `read_archived` reads.
+        ticks: The ticks that are archived for the whole requested hour. When the state divides this hour into minutes,
+            other ticks of the hour are archived by minute, and `read_archived` reads them.
         quoted_state: The encoded state of the token's quoted ticks (model/price/quoted_state.py).
-        quoted_tail: The tail of the token's quoted ticks.
+        quoted_tail: The quoted ticks that are not part of `quoted_state` yet (see QuotedState.decode).
     """
 
     state: bytes | None = None
@@ -87,7 +87,9 @@ class PriceStore(Protocol):
         """Return the archived ticks of each token and time bucket."""
 
     def write(self, partition: int, writer: str, written: PriceWrite) -> Mapping[bytes, int] | None:
-        """Write in this order: archived ticks, states, tails, and then the offset `written.end`.
+        """Write all parts in a fixed order.
+
+        The order is: archived ticks, `unsettled`, states, tails, `settled`, and then the offset `end`.
 
         Return the new sizes in bytes of the tails that were appended to. Return None when another writer has acquired
         the partition, or when the store lost the last write of this writer; then acquire the partition again.

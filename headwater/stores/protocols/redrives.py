@@ -93,5 +93,6 @@ class RedriveOutcomeStore(Protocol):
     def drop(self, deployment_id: str) -> None:
         """Remove the outcomes of the letters of a deployment.
 
-        The caller must ensure that no redrive of the deployment runs. The counts of its redrives stay for some weeks.
+        The caller must ensure that no redrive of the deployment runs. The counts of its redrives stay: the controller
+        reads them when it ends the open ones. Afterwards they expire.
         """

@@ -32,7 +32,7 @@ class ValuePage:
 
     Attributes:
         values: The values of the page.
-        cursor: Where the next page begins; None on the last page.
+        cursor: The position of the last value of the page, after which the next page begins; None on the last page.
         total: The number of values in the set.
     """
 

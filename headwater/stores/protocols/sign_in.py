@@ -7,14 +7,14 @@ from typing import Protocol
 from headwater.model.key import ApiKey
 
 MakeKey = Callable[[str, Sequence[str]], ApiKey]
-"""Makes the API key of a code from the owner and the scopes that the code grants."""
+"""Makes the API key for which a code is exchanged, from the owner and the scopes that are stored with the code."""
 
 
 class SignInStore(Protocol):
     """One-time codes, and the API keys for which they were exchanged."""
 
     def add_code(self, digest: bytes, source: ApiKey, expires_at: datetime) -> None:
-        """Store a code that grants the owner and the scopes of `source`."""
+        """Store a code for an API key with the owner and the scopes of `source`."""
 
     def exchange(self, digest: bytes, now: datetime, make_key: MakeKey) -> ApiKey | None:
         """Remove a code, and store the API key that `make_key` returns, in one transaction.

@@ -1,10 +1,14 @@
-"""The protocol of the store that counts live tails."""
+"""The protocol of the store that counts live tails.
+
+A live tail is an open HTTP response that sends new records (docs/watch.md). The tail of a token, in
+model/price/tail.py, is something else.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Literal, Protocol
 
 SLOT_TTL_S = 30.0
-"""A slot that is not renewed for this long is free again, so a killed process blocks none for longer."""
+"""A slot that is not renewed for this long is free again, so a killed process blocks its slots no longer than this."""
 
 TailLimit = Literal["total", "owner"]
 """The limit that a new tail would exceed."""

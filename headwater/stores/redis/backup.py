@@ -120,7 +120,7 @@ def _all_keys(client: Client) -> Iterator[bytes]:
 
 
 @dataclass(slots=True)
-class Loaded:
+class RestoreCounts:
     """How much was restored.
 
     Attributes:
@@ -134,12 +134,12 @@ class Loaded:
     unreadable: int = 0
 
 
-def load(client: Client, entries: Iterable[Entry]) -> Loaded:
+def load(client: Client, entries: Iterable[Entry]) -> RestoreCounts:
     """Restore a dump into a server that has no data of Headwater.
 
     Raises RedisUnavailable and SetupError.
     """
-    loaded, store = Loaded(), RedisSetStore(client)
+    loaded, store = RestoreCounts(), RedisSetStore(client)
     for entry in entries:
         if "key" in entry:
             _restore(client, entry, loaded)
@@ -154,7 +154,7 @@ def load(client: Client, entries: Iterable[Entry]) -> Loaded:
     return loaded
 
 
-def _restore(client: Client, entry: Entry, loaded: Loaded) -> None:
+def _restore(client: Client, entry: Entry, loaded: RestoreCounts) -> None:
     try:
         client.call("RESTORE", _bytes(entry["key"]), entry["ttl_ms"], _bytes(entry["dump"]), "REPLACE")
     except redis.ResponseError as error:

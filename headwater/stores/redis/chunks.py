@@ -1,4 +1,4 @@
-"""Splits the arguments of long commands, each of which would block the server."""
+"""Splits long lists of arguments: a command with too many of them blocks the server."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice

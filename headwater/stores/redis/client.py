@@ -2,12 +2,13 @@
 
 Errors of the connection or the server become RedisUnavailable.
 
-The client never repeats a command that a server may have executed. When the reply to a write is lost, the write may or
-may not have happened. Repeating it would be idempotent, but the reply would then say that nothing changed. So the error
-goes to the caller of the API, who repeats the whole request and gets the counts of that request. These repetitions are
-safe, and the client does them:
+Except in `pipelines`, whose commands must be idempotent, the client never repeats a command that a server may have
+executed. When the reply to a write is lost, the write may or
+may not have happened. Repeating it would be idempotent, but the reply would then say that nothing changed, although the
+first write may have changed something. So the error goes to the caller of the API, who repeats the request and knows
+that its counts leave out what the first request changed. The client does only these repetitions, which are safe:
 
-- It replaces a pooled connection that the server has closed before it writes to the connection.
+- Before it writes to a pooled connection, it replaces the connection if the server has closed it.
 - It sends a script in full when a restarted server does not know it, because the script did not run then.
 - It sends commands again after a MOVED error; see ClusterClient.
 """

@@ -14,15 +14,15 @@ class RedisDatasetNames:
         self._client = client
 
     def put(self, owner: str, name: str, dataset_id: str) -> None:
-        """See DatasetNames."""
+        """See DatasetNameStore."""
         self._client.call("HSET", _key(owner), name, dataset_id)
 
     def discard(self, owner: str, name: str, dataset_id: str) -> None:
-        """See DatasetNames."""
+        """See DatasetNameStore."""
         self._client.run(_DISCARD, [_key(owner)], [name, dataset_id])
 
     def resolve(self, owner: str, names: Sequence[str]) -> list[str | None]:
-        """See DatasetNames."""
+        """See DatasetNameStore."""
         if not names:
             return []
         dataset_ids: list[bytes | None] = self._client.call("HMGET", _key(owner), *names)

@@ -40,7 +40,7 @@ _CODES_BY_CLASS: dict[type[redis.RedisError], str] = {
     redis.exceptions.MasterDownError: "MASTERDOWN",  # a subclass of the next one
     redis.exceptions.ClusterDownError: "CLUSTERDOWN",
     redis.exceptions.TryAgainError: "TRYAGAIN",
-    redis.exceptions.AskError: "TRYAGAIN",  # and MovedError
+    redis.exceptions.AskError: "TRYAGAIN",  # also for its subclass MovedError
 }
 _UNAVAILABLE_CLASSES = (
     redis.ConnectionError,

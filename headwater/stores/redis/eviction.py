@@ -16,7 +16,7 @@ from headwater.errors import RedisEvicts
 log = structlog.get_logger(__name__)
 
 CHECK_INTERVAL_S: Final = 1.0
-"""How often the policy of a server is read. An administrator or a failover may change it."""
+"""How often the policy of a server is read. An operator or a failover may change it."""
 
 EvictableKeys = Literal["none", "volatile", "all", "unknown"]
 """The keys that a server may evict when its memory is full. Volatile keys are the keys that expire."""
@@ -39,7 +39,7 @@ def evictable_keys(memory: Mapping[str, Any]) -> EvictableKeys:
 class EvictionGuard:
     """Checks the maxmemory-policy of a server before a command. Thread-safe.
 
-    It checks at most once per CHECK_INTERVAL_S.
+    A server that was accepted is checked at most once per CHECK_INTERVAL_S, a refused one before each command.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

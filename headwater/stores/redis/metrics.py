@@ -3,8 +3,8 @@
 All keys of a deployment share one hash tag, so that one script can write all of them.
 
 {dm:ID}:who          hash    ownership: `GROUP/PARTITION:owner` is the worker that counts a partition,
-                             `GROUP/PARTITION:mark` is its counted offset, and `at` is the time at which a counted
-                             offset last advanced
+                             `GROUP/PARTITION:mark` is its counted offset, and `at` is the time at which records
+                             were last counted, in seconds since the epoch
 {dm:ID}:RES:START    hash    one interval of RES seconds: the count of each metric `NAME`, and for each histogram of
                              durations the count of each bin `NAME:BIN`. A name with a slash is a metric of one
                              transform (`transform_metric_name`), any other name is a metric type. `data_age/count` and
@@ -26,16 +26,16 @@ from headwater.model.metric import (
     TIME_RANGES,
     Counts,
     CountType,
+    DurationHistograms,
+    DurationType,
     Histogram,
     Interval,
     MetricsDelta,
     PartitionCounts,
     TimeRange,
-    Times,
-    TimeType,
     Total,
     TransformCounts,
-    TransformTimes,
+    TransformDurationHistograms,
 )
 from headwater.model.recent_metrics import LAST_HOUR, RecentMetrics
 from headwater.stores.redis.client import Client, Script
@@ -176,7 +176,7 @@ def _name_arguments(counts: Counts | TransformCounts) -> list[Argument]:
     return arguments
 
 
-def _time_arguments(times: Times | TransformTimes) -> list[Argument]:
+def _time_arguments(times: DurationHistograms | TransformDurationHistograms) -> list[Argument]:
     arguments: list[Argument] = []
     for name, histogram in times.items():
         for bin_, count in histogram.items():
@@ -184,7 +184,7 @@ def _time_arguments(times: Times | TransformTimes) -> list[Argument]:
     return arguments
 
 
-def _mean_arguments(times: Times) -> list[Argument]:
+def _mean_arguments(times: DurationHistograms) -> list[Argument]:
     """Return the fields from which the mean of the data ages is computed without their bins."""
     ages = times.get("data_age")
     if not ages:
@@ -210,7 +210,7 @@ def _interval(reply: Sequence[bytes]) -> Interval:
         if bin_ and "/" in name:
             interval.transform_times.setdefault(name, Histogram())[int(bin_)] = int(count)
         elif bin_:
-            interval.times.setdefault(cast("TimeType", name), Histogram())[int(bin_)] = int(count)
+            interval.times.setdefault(cast("DurationType", name), Histogram())[int(bin_)] = int(count)
         elif "/" in name:
             interval.transform_counts[name] = int(count)
         else:

@@ -8,9 +8,9 @@ All keys of a partition share one hash tag, so that one script can write several
 {px:P}:n:TOKEN   string  the tail of the token; state and tail expire 30 days after the last write to either
 {px:P}:unsettled set     the keys that have unsettled quoted ticks
 {px:P}:h:HOUR    hash    archived ticks of an hour: digest of a token → the token's ticks of the hour; digest and minute
-                         (0 to 59) → the token's ticks of that minute. A tick is in only one of these fields: in the
-                         field of its minute if the token's state divides this hour into minutes, otherwise in the
-                         field of the hour. The hash expires when no reader needs it any more
+                         (0 to 59) → the token's ticks of that minute. A tick is in the field of its minute if the
+                         token's state divides this hour into minutes, otherwise in the field of the hour; after an
+                         interrupted write it may be in both. The hash expires when no reader needs it any more
 {px}:chains      set     the chains of ticks
 {px}:l:PERIOD    zset    the tokens with ticks in a period, all with the score 0, so that they are sorted by name;
                          expires at the end of the next period

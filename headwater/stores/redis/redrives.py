@@ -53,11 +53,11 @@ class RedisRedriveOutcomes:
         is_throttled = False
         # The script also runs without outcomes, because it returns whether the redrive is throttled.
         for first in range(0, len(blocks) or 1, BLOCKS_PER_CALL):
-            keys = [_key(deployment_id, _redrive(number)), _key(deployment_id, "redrives")]
+            keys = [_key(deployment_id, _redrive_suffix(number)), _key(deployment_id, "redrives")]
             args: list[Argument] = [TTL_MS, entry_suffix, LETTERS_PER_BLOCK]
             for (partition, block), characters in blocks[first : first + BLOCKS_PER_CALL]:
-                keys.append(_key(deployment_id, _redriven(partition)))
-                args += [_redriven(partition), block, bytes(characters.upper() if in_transaction else characters)]
+                keys.append(_key(deployment_id, _letters_suffix(partition)))
+                args += [_letters_suffix(partition), block, bytes(characters.upper() if in_transaction else characters)]
             is_throttled = self._client.run(_RECORD, keys, args) == b"1"
         return is_throttled
 
@@ -66,7 +66,7 @@ class RedisRedriveOutcomes:
         by_block: dict[tuple[int, int], list[LetterId]] = defaultdict(list)
         for letter in letters:
             by_block[letter.partition, letter.offset // LETTERS_PER_BLOCK].append(letter)
-        commands = [("HGET", _key(deployment_id, _redriven(partition)), block) for partition, block in by_block]
+        commands = [("HGET", _key(deployment_id, _letters_suffix(partition)), block) for partition, block in by_block]
         replies = self._client.pipeline(commands) if commands else []
         found = {
             letter: _outcome(reply, letter.offset % LETTERS_PER_BLOCK)
@@ -78,7 +78,7 @@ class RedisRedriveOutcomes:
 
     def progress(self, deployment_id: str, number: int) -> RedriveProgress:
         """See RedriveOutcomeStore."""
-        (reply,) = self._client.pipeline([("HGETALL", _key(deployment_id, _redrive(number)))])
+        (reply,) = self._client.pipeline([("HGETALL", _key(deployment_id, _redrive_suffix(number)))])
         fields: dict[bytes, bytes] = dict(zip(reply[::2], reply[1::2], strict=True))
         counts = {outcome: int(fields.get(character, 0)) for outcome, character in _CHARACTERS.items()}
         return RedriveProgress(RedriveCounts(**counts), b"finished" in fields)
@@ -89,14 +89,14 @@ class RedisRedriveOutcomes:
 
     def expire_progress(self, deployment_id: str, number: int) -> None:
         """See RedriveOutcomeStore."""
-        self._client.call("PEXPIRE", _key(deployment_id, _redrive(number)), ENDED_TTL_MS)
+        self._client.call("PEXPIRE", _key(deployment_id, _redrive_suffix(number)), ENDED_TTL_MS)
 
     def set_throttled(self, deployment_id: str, number: int, *, is_throttled: bool) -> None:
         """See RedriveOutcomeStore."""
         self._set(deployment_id, number, "yields", int(is_throttled))
 
     def _set(self, deployment_id: str, number: int, field: str, value: int) -> None:
-        key = _key(deployment_id, _redrive(number))
+        key = _key(deployment_id, _redrive_suffix(number))
         self._client.pipeline([("HSET", key, field, value), ("PEXPIRE", key, TTL_MS)])
 
     def drop(self, deployment_id: str) -> None:
@@ -110,11 +110,11 @@ def _key(deployment_id: str, suffix: str) -> str:
     return f"{{dm:{deployment_id}}}:{suffix}"
 
 
-def _redrive(number: int) -> str:
+def _redrive_suffix(number: int) -> str:
     return f"redrive:{number}"
 
 
-def _redriven(partition: int) -> str:
+def _letters_suffix(partition: int) -> str:
     return f"redriven:{partition}"
 
 

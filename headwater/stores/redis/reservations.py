@@ -8,6 +8,7 @@ from headwater.model.quota import Reservation
 from headwater.stores.redis.client import Client
 
 KEY = "headwater:reservations"
+_decode = msgspec.json.Decoder(Reservation).decode
 
 
 class RedisReservations:
@@ -22,7 +23,7 @@ class RedisReservations:
 
     def all(self) -> Sequence[Reservation]:
         """See Reservations."""
-        return [msgspec.json.decode(stored, type=Reservation) for stored in self._client.call("HVALS", KEY)]
+        return [_decode(stored) for stored in self._client.call("HVALS", KEY)]
 
     def remove(self, ids: Collection[str]) -> None:
         """See Reservations."""

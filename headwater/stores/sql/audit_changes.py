@@ -101,7 +101,7 @@ def _deployment(deployment: Deployment) -> str:
 def recorded_as_ended(recorded_id: str) -> Change:
     """Return the change for a deployment or configuration that was recorded as ended.
 
-    An administrator recorded it.
+    An operator recorded it.
     """
     return Change("deployment.record_ended", "", recorded_id)
 

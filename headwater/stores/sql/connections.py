@@ -46,7 +46,7 @@ BUSY = "The database is busy or does not answer. Send the same request again."
 _NO_TIME_LIMITS = text("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
 _WRITES = "headwater_writes"
 _SQLSTATES_OF_BAD_SETUP = ("42501", "42P01")
-"""insufficient_privilege and undefined_table, which the setup of the database causes and not Headwater's statements."""
+"""insufficient_privilege and undefined_table. A wrong setup of the database causes them, not a wrong statement."""
 
 
 def make_engine(url: str) -> Engine:

@@ -1,4 +1,4 @@
-"""Maps deployments to rows, inside of transactions of flows.py and deployments.py."""
+"""Maps deployments to rows and back, inside of the transactions of the SQL stores."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace

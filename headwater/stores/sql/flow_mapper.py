@@ -1,4 +1,4 @@
-"""Maps configurations to rows, inside of transactions of flows.py and deployments.py."""
+"""Reads configurations from rows, inside of the transactions of the SQL stores."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ _SELECT_NEWEST_REVISIONS = (
 )
 
 
-def is_behind(after: ListPosition | None) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition for a configuration to be behind a position.
+def conditions_after(after: ListPosition | None) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions that select what follows a position in the list, newest first.
 
-    The list begins with the newest configuration.
+    Without a position, there are no conditions.
     """
     if after is None:
         return ()
@@ -37,7 +37,7 @@ def read_tags(row: Row[Any]) -> tuple[str, ...] | None:
 
 
 class FlowMapper:
-    """Maps configurations to rows.
+    """Reads configurations from rows.
 
     A configuration that can't be read is returned like any other; its `unreadable_reason` says why.
     """

@@ -22,7 +22,7 @@ from headwater.stores.sql.audit import record
 from headwater.stores.sql.change_counter import increment
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.deployment_mapper import DeploymentMapper
-from headwater.stores.sql.flow_mapper import NEWEST_FIRST, FlowMapper, is_behind
+from headwater.stores.sql.flow_mapper import NEWEST_FIRST, FlowMapper, conditions_after
 from headwater.stores.sql.id_chunks import id_chunks
 from headwater.stores.sql.quotas import QuotaChecker
 from headwater.stores.sql.tables import ACTIVE, deployments, flow_revisions, flows
@@ -100,7 +100,7 @@ class SqlFlows:
 
     def list_positions(self, owner: str, after: ListPosition | None, limit: int) -> Sequence[ListPosition]:
         conditions = (flows.c.owner == owner, flows.c.deleted == false())
-        page = _SELECT_POSITIONS.where(*conditions, *is_behind(after)).order_by(*NEWEST_FIRST).limit(limit)
+        page = _SELECT_POSITIONS.where(*conditions, *conditions_after(after)).order_by(*NEWEST_FIRST).limit(limit)
         with self._connections.reading() as connection:
             return [ListPosition(row.created_at, row.id, size=row.stored_bytes) for row in connection.execute(page)]
 

@@ -21,7 +21,7 @@ from headwater.stores.sql import credential_rows
 from headwater.stores.sql.connections import Connections
 from headwater.stores.sql.credential_rows import CredentialRows
 from headwater.stores.sql.deployment_mapper import read_states, read_workers
-from headwater.stores.sql.flow_mapper import NEWEST_FIRST, is_behind, read_tags
+from headwater.stores.sql.flow_mapper import NEWEST_FIRST, conditions_after, read_tags
 from headwater.stores.sql.position_columns import read_stored_positions
 from headwater.stores.sql.tables import (
     ACTIVE,
@@ -92,7 +92,9 @@ class SqlOverview:
     def summaries(
         self, owner: str, query: ConfigurationQuery, after: ListPosition | None, limit: int
     ) -> Sequence[ConfigurationSummary]:
-        selected = _SELECT_SUMMARIES.where(flows.c.owner == owner, *_conditions(query), *is_behind(after)).limit(limit)
+        selected = _SELECT_SUMMARIES.where(flows.c.owner == owner, *_conditions(query), *conditions_after(after)).limit(
+            limit
+        )
         with self._connections.reading() as connection:
             return [self._summary(row) for row in connection.execute(selected)]
 

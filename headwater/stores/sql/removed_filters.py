@@ -1,7 +1,8 @@
 """The rows of removed filters, inside of transactions of flows.py and revisions.py.
 
-A filter is live while the newest revision of its configuration has it, or a revision of the active deployment. Each
-function that decides whether a filter is live first locks the row of the configuration, as saves and deploys do.
+A filter is live while the newest revision of its configuration or a revision of the active deployment contains it.
+Before a transaction changes rows depending on which filters are live, it locks the row of the configuration, as saves
+and deploys do. `find_unrecorded` takes no lock: it finds candidates, which `record` checks again.
 """
 
 from collections import defaultdict

@@ -178,8 +178,8 @@ deployments = Table(
     Column("phase", String, nullable=False),
     Column("observed_revision", Integer),
     Column("observed_generation", Integer, nullable=False),
-    # The revision that was stable last. Its workers run again when a rollout fails. A rollback that a user requests
-    # saves a new revision instead, and does not use this column.
+    # See Deployment.rollback_revision. A rollback that a user requests saves a new revision instead, and does not use
+    # this column.
     Column("stable_revision", Integer, key="rollback_revision"),
     Column("credentials", Integer, nullable=False, server_default="1", key="credentials_version"),
     Column("observed_credentials", Integer, nullable=False, server_default="1", key="observed_credentials_version"),

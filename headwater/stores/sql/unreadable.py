@@ -43,16 +43,21 @@ class UnreadableRow:
     reason: str
 
 
-WORKERS = "The stored states of the deployment's workers can't be read. The controller replaces them when one changes."
-LOG_LINES = (
+UNREADABLE_WORKERS = (
+    "The stored states of the deployment's workers can't be read. The controller replaces them when the state of a "
+    "worker changes."
+)
+UNREADABLE_LOG_LINES = (
     "{} stored log lines of the deployment can't be read. The API leaves them out; they are deleted with the "
     "deployment."
 )
-SCOPES = (
+UNREADABLE_SCOPES = (
     "The scopes of the API key can't be read, so the key has none. Revoke it, and create another one with "
     "`headwater keys create`."
 )
-OLD_REVISION = "Revision {} can't be read: {}. No rollback to it is possible; the newest revision is not affected."
+UNREADABLE_REVISION = (
+    "Revision {} can't be read: {}. No rollback to it is possible; the newest revision is not affected."
+)
 
 
 def unreadable_rows(connection: Connection, deployment_mapper: DeploymentMapper) -> Iterator[UnreadableRow]:
@@ -68,7 +73,7 @@ def unreadable_rows(connection: Connection, deployment_mapper: DeploymentMapper)
     yield from _log_lines(connection)
     for key in connection.execute(select(api_keys)):
         if not has_scopes(key.scopes):
-            yield UnreadableRow("API key", key.id, key.owner, SCOPES)
+            yield UnreadableRow("API key", key.id, key.owner, UNREADABLE_SCOPES)
 
 
 def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
@@ -81,7 +86,7 @@ def _old_revisions(connection: Connection) -> Iterator[UnreadableRow]:
     for row in connection.execute(old.execution_options(yield_per=1)):
         config = read_pipeline_config(row.config)
         if isinstance(config, UnreadablePipelineConfig):
-            reason = OLD_REVISION.format(row.revision, config.fault)
+            reason = UNREADABLE_REVISION.format(row.revision, config.fault)
             yield UnreadableRow("revision", row.config_id, row.owner, reason)
 
 
@@ -91,7 +96,7 @@ def _workers(connection: Connection) -> Iterator[UnreadableRow]:
     )
     for row in connection.execute(states.where(ACTIVE)):
         if read_workers(row.workers) is None:
-            yield UnreadableRow("worker states", row.deployment_id, row.owner, WORKERS)
+            yield UnreadableRow("worker states", row.deployment_id, row.owner, UNREADABLE_WORKERS)
 
 
 def _log_lines(connection: Connection) -> Iterator[UnreadableRow]:
@@ -102,4 +107,6 @@ def _log_lines(connection: Connection) -> Iterator[UnreadableRow]:
     for deployment_id, rows_of_deployment in groupby(rows, attrgetter("deployment_id")):
         unreadable = [row for row in rows_of_deployment if logs.read_line(row.line) is None]
         if unreadable:
-            yield UnreadableRow("log lines", deployment_id, unreadable[0].owner, LOG_LINES.format(len(unreadable)))
+            yield UnreadableRow(
+                "log lines", deployment_id, unreadable[0].owner, UNREADABLE_LOG_LINES.format(len(unreadable))
+            )

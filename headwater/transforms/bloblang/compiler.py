@@ -84,7 +84,7 @@ def _is_member(node: Node) -> bool:
 class Compiler:
     """Compiles nodes of the syntax tree.
 
-    The argument `depth` of its methods is how many `.( )` and `map_each( )` enclose the query.
+    The argument `depth` of its methods is how many MapQuery and MapEach nodes enclose the query.
     """
 
     def __init__(self, getter_of: Callable[[str], CompiledQuery]) -> None:

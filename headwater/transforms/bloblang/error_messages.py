@@ -37,7 +37,7 @@ EXPECTED_INDEX = (
     "Square brackets after a value contain one whole number, as in `this.<field>[0]`. For a range write "
     '`.slice(0, 2)`, for a name `."odd name"`, and for every element `."*"`.'
 )
-EXPECTED_BLANKS_AT_ARROW = "Write blanks around `->`, as in `map_each(item -> item.<field>)`."
+EXPECTED_SPACES_AT_ARROW = "Write spaces around `->`, as in `map_each(item -> item.<field>)`."
 BAD_NAME_OF_ELEMENT = (
     "`{name}` can't name an element here: use another name before `->`, as in `map_each(item -> item.<field>)`."
 )
@@ -83,7 +83,7 @@ _ALTERNATIVES = {
     "not_empty": "It is not needed: null, an empty string, an empty array and an error never match a set.",
     **dict.fromkeys(("not_null", "exists"), _NULLS),
     **dict.fromkeys(("number", "int64", "int32", "uint64", "uint32", "float64"), _NUMBERS),
-    **dict.fromkeys(("bytes", "format"), _STRINGS),
+    "bytes": _STRINGS,
     **dict.fromkeys(("unique", "sort", "enumerated"), _ORDER),
     **dict.fromkeys(("concat", "append", "merge", "assign"), _ARRAYS),
     **dict.fromkeys(
@@ -111,7 +111,7 @@ _STATEMENTS = {
     "if": CONDITIONS,
     "match": CONDITIONS,
     "let": VARIABLES,
-    "meta": "A filter passes records on as they are, and sets no headers: " + FORM + ".",
+    "meta": "A filter passes records on as they are, and sets no headers. Select a field with " + FORM + ".",
     **dict.fromkeys(("import", "from", "map"), UNEXPECTED_IMPORT),
 }
 _SYMBOLS = (

@@ -46,8 +46,10 @@ _LONE_SURROGATES = re.compile(
 """Group 1 matches the escapes to keep. Any other match is a surrogate without the other one of its pair."""
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
-SMALL_BYTES = 4096
-"""Decoding JSON of up to this size, and processing a string or array of up to this length, consumes no budget."""
+FREE_SIZE = 4096
+"""Free are: decoding one level of JSON of up to this many bytes, and processing a string of up to this many characters,
+or one level of an array or object of up to this many elements.
+`map_each()`, `parse_json()`, and `string()` of an array or object always consume budget."""
 WORK_BUDGET_BYTES = 8 << 20
 """The work budget for one record, in bytes of JSON, is this plus four times the size of the record.
 
@@ -82,7 +84,7 @@ def consume_budget_shallow(value: Value) -> bool:
 
     Returns whether the budget was sufficient.
     """
-    if not isinstance(value, str | list | dict) or len(value) <= SMALL_BYTES:
+    if not isinstance(value, str | list | dict) or len(value) <= FREE_SIZE:
         return True
     return consume_budget(len(value) if isinstance(value, str) else COST_PER_ELEMENT * len(value))
 
@@ -97,7 +99,7 @@ def decode_one_level(value: Value) -> Value:
         return string_or_null(value)
     if first != _BRACE and first != _BRACKET:
         return _LITERALS.get(first, value)
-    if view.nbytes > SMALL_BYTES and not consume_budget(view.nbytes):
+    if view.nbytes > FREE_SIZE and not consume_budget(view.nbytes):
         return FAILED
     return decode_object(value) if first == _BRACE else decode_array(value)
 

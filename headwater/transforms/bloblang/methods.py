@@ -1,6 +1,7 @@
 """The methods of filter expressions, with the meaning that they have in Bloblang.
 
-A method returns FAILED for a value of a type that it does not support.
+A function of a method gets the literal arguments of the method, and returns the compiled method; its docstring says
+what the compiled method does. A compiled method returns FAILED for a value of a type that it does not support.
 """
 
 from collections.abc import Callable
@@ -116,7 +117,10 @@ def slice_(low: int, high: int | None = None) -> CompiledMethod:
 
 
 def slice_argument_error(low: int, high: int | None = None) -> str:
-    """Return the error message for bounds whose slice is always empty; "" for other bounds."""
+    """Return the error message for a second bound that is positive and not above the first.
+
+    Returns "" for other bounds.
+    """
     return "The first bound of slice() must be below the second one." if high is not None and 0 < high <= low else ""
 
 

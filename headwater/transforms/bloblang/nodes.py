@@ -20,7 +20,8 @@ class Deleted:
 class ScopeValue:
     """The value of a scope: `this`, or the name before `->` in `map_each( )`.
 
-    Scope 0 is the record, scope 1 is the value of the outermost `.( )` or `map_each( )`, and so on.
+    Scope 0 is the record. Each enclosing MapQuery or MapEach opens the next scope: scope 1 is the value of the
+    outermost one. `this.( )` and `name.( )` open no scope.
     """
 
     scope_number: int

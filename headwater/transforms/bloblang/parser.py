@@ -14,10 +14,10 @@ The grammar is:
     string   = a JSON string | any characters between three double quotes
     number   = [ "-" ] digits
 
-White space and comments (from `#` to the end of the line) may appear around `root`, after `=`, `.`, `|` and `,`, and
-inside of parentheses and square brackets. Before `|` only blanks and tabs may appear. A bare `name` is a member of the
-current value of `.( )` or `map_each( )`, or it is the name before `->`. `this` alone is an error: the record is an
-object, and an object is never in a set.
+White space and comments (from `#` to the end of the line) may appear at the start and the end of the expression, after
+`=`, `.` and `|`, on both sides of `,`, and after an opening or before a closing parenthesis or square bracket. Before
+`=` and `|` only spaces and tabs may appear. A bare `name` is a member of the current value of `.( )` or `map_each( )`,
+or it is the name before `->`. `this` alone is an error: the record is an object, and an object is never in a set.
 
 No parser generator is used, because an error names the part of Bloblang that this subset lacks, and what to write.
 """
@@ -52,7 +52,7 @@ from headwater.transforms.bloblang.nodes import (
 )
 
 MAX_NESTING = 32
-"""The most parentheses and square brackets in each other."""
+"""How deep parentheses and square brackets may be nested."""
 _SPACE = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
 _BLANKS = re.compile(r"[ \t]*")
 _WORD = re.compile(r"[A-Za-z0-9_]+", re.ASCII)
@@ -297,7 +297,7 @@ class _Parser:
             return scope.for_inner_query()
         name, before, after = match.groups()
         if not (before and after):
-            self._fail(error_messages.EXPECTED_BLANKS_AT_ARROW)
+            self._fail(error_messages.EXPECTED_SPACES_AT_ARROW)
         if name in scope.names or name == "_" or _is_reserved(name):
             self._fail(error_messages.BAD_NAME_OF_ELEMENT.format(name=name))
         self._at = match.end()

@@ -30,7 +30,7 @@ def check_that_kills_are_reported(client: httpx2.Client) -> None:
     (worker,) = seen[-1]["workers"]
     assert seen[-1]["oom_killed_workers"] == 1
     assert (worker["is_oom_killed"], worker["is_ready"]) == (True, False)
-    assert "worker_memory_mb" in worker["reason"]
+    assert "HEADWATER_WORKER_MEMORY_MB" in worker["reason"]
     deploying.join()
     assert client.delete(path).status_code == 200
 

@@ -27,13 +27,16 @@ def test_a_first_pipeline_from_nothing(installation: Installation, console: Cons
     page = console.page
     page.get_by_role("button", name="Begin with this").first.click()
     expect(page.get_by_role("heading", name="large-usdc-transfers")).to_be_visible()
-    page.get_by_role("button", name="Deploy").first.click()
-    expect(page.get_by_role("button", name="Pause")).to_be_visible(timeout=60_000)
+    page.get_by_role("button", name="Save and deploy").click()
+    expect(page.get_by_role("button", name="Pause pipeline")).to_be_visible(timeout=60_000)
     page.get_by_role("tab", name="Tail").click()
     expect(page.get_by_text("Live", exact=True)).to_be_visible(timeout=30_000)
     installation.feed("base", "erc20_token_transfer", [transfer(1)])
-    page.get_by_text('"usdc":20000').click(timeout=30_000)
-    expect(page.get_by_role("complementary", name="The record")).to_contain_text("headwater-src")
+    page.get_by_role("region", name="Records").get_by_role("button").first.click(timeout=30_000)
+    record = page.get_by_role("complementary", name="The record")
+    expect(record).to_contain_text("headwater-src")
+    expect(record).to_contain_text("20000")
+    expect(record).to_contain_text("usdc")
 
 
 def test_a_script_that_fails_is_seen_mended_and_redriven(installation: Installation, console: Console) -> None:

@@ -12,6 +12,7 @@ from tests.acceptance.installation import pipeline
 
 VALUES = 1_000_000
 WITHIN_MS = 120_000
+HAS_SAVED_POSITION = "() => Object.keys(sessionStorage).some((key) => key.startsWith('headwater-upload:'))"
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "name": "token"}
 
 
@@ -35,10 +36,10 @@ def test_a_million_values_are_added_and_replaced(console: Console, tmp_path: Pat
     file = page.locator("input[type=file]")
 
     file.set_input_files(written(tmp_path / "first.txt", map(address, range(VALUES))))
-    page.get_by_role("button", name="Add all").click()
+    page.get_by_role("button", name="Add these values").click()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_text("Paused.")).to_be_visible()
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Resume").click()
     expect(page.get_by_text("1,000,000 sent, 1,000,000 new. Done.")).to_be_visible(timeout=WITHIN_MS)
     expect(page.get_by_text("1,000,000 values", exact=True)).to_be_visible()
 
@@ -46,7 +47,8 @@ def test_a_million_values_are_added_and_replaced(console: Console, tmp_path: Pat
     file.set_input_files(written(tmp_path / "second.csv", ["name,address", *rows]))
     page.get_by_label("Column").first.click()
     page.get_by_role("option", name="address").click()
-    page.get_by_role("button", name="Replace the set by these").click()
+    page.get_by_role("button", name="Replace all values").click()
+    page.get_by_role("button", name="Replace", exact=True).click()
     expect(page.get_by_text("1,000,000 now in the set. Done.")).to_be_visible(timeout=WITHIN_MS)
     expect(page.get_by_text("1,000,000 values", exact=True)).to_be_visible()
     assert console.client.get(f"{values}/count").json()["count"] == VALUES
@@ -56,37 +58,37 @@ def test_a_million_values_are_added_and_replaced(console: Console, tmp_path: Pat
 
 
 @pytest.mark.long
-def test_an_upload_that_lost_its_connection_goes_on(console: Console, tmp_path: Path) -> None:
+def test_an_upload_that_lost_its_connection_is_resumed(console: Console, tmp_path: Path) -> None:
     page = console.page
     console.may_lose_service = True
-    dataset = console.client.post("/api/v1/flow/datasets", json={"name": "goes on"}).json()
+    dataset = console.client.post("/api/v1/flow/datasets", json={"name": "resumed"}).json()
     console.open(f"datasets/{dataset['id']}")
     page.locator("input[type=file]").set_input_files(written(tmp_path / "values.txt", map(address, range(VALUES))))
-    page.get_by_role("button", name="Add all").click()
+    page.get_by_role("button", name="Add these values").click()
     expect(page.get_by_text(re.compile("[1-9].* sent, .* left"))).to_be_visible(timeout=WITHIN_MS)
     page.context.set_offline(True)
     expect(page.get_by_text("There is no connection to the service.").first).to_be_visible(timeout=WITHIN_MS)
-    goes_on = page.get_by_role("button", name=re.compile("Go on after .* values"))
-    expect(goes_on).to_be_visible(timeout=WITHIN_MS)
+    resume = page.get_by_role("button", name=re.compile("Resume after .* values"))
+    expect(resume).to_be_visible(timeout=WITHIN_MS)
     page.context.set_offline(False)
-    goes_on.click()
+    resume.click()
     expect(page.get_by_text(re.compile("1,000,000 sent, .* Done."))).to_be_visible(timeout=WITHIN_MS)
     expect(page.get_by_text("1,000,000 values", exact=True)).to_be_visible()
 
 
 @pytest.mark.long
-def test_an_upload_goes_on_after_a_reload(console: Console, tmp_path: Path) -> None:
+def test_an_upload_is_resumed_after_a_reload(console: Console, tmp_path: Path) -> None:
     page = console.page
     dataset = console.client.post("/api/v1/flow/datasets", json={"name": "reloaded"}).json()
     console.open(f"datasets/{dataset['id']}")
     path = written(tmp_path / "values.txt", map(address, range(VALUES)))
     page.locator("input[type=file]").set_input_files(path)
-    page.get_by_role("button", name="Add all").click()
-    expect(page.get_by_text(re.compile("[1-9].* sent, .* left"))).to_be_visible(timeout=WITHIN_MS)
+    page.get_by_role("button", name="Add these values").click()
+    page.wait_for_function(HAS_SAVED_POSITION, timeout=WITHIN_MS)
     page.on("dialog", lambda dialog: dialog.accept())
     page.reload()
-    expect(page.get_by_text("The upload of values.txt was cut off.")).to_be_visible()
+    expect(page.get_by_text("The upload of values.txt is not finished.")).to_be_visible()
     page.locator("input[type=file]").set_input_files(path)
-    page.get_by_role("button", name=re.compile("Go on after [1-9].* values")).click()
+    page.get_by_role("button", name=re.compile("Resume after [1-9].* values")).click()
     expect(page.get_by_text(re.compile("1,000,000 sent, .* Done."))).to_be_visible(timeout=WITHIN_MS)
     expect(page.get_by_text("1,000,000 values", exact=True)).to_be_visible()

@@ -73,7 +73,7 @@ def refusal(source: Source) -> str:
 def test_a_read_acl_that_is_removed_and_restored(kafka: KafkaServer, kafka_bench: KafkaBench) -> None:
     broker, user = KafkaClusterAdmin(kafka.access), User(kafka.unique("reader"), "a password")
     group = Acl(user.name, "group", kafka_bench.group, ("READ",))
-    owned = DeploymentResources((), (user,), (group, Acl(user.name, "topic", kafka_bench.topic, ("READ",))), ())
+    owned = DeploymentResources((), (user,), (group, Acl(user.name, "topic", kafka_bench.topic, ("READ",))))
     broker.ensure(owned)
     kafka_bench.pin({0: 0, 1: 0})
     source = KafkaSource(kafka.user(user.name, user.password), kafka_bench.topic, kafka_bench.group)

@@ -81,7 +81,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] = ()) -> Iterator[Server]:
+def serving(limits: ServerLimits, app: Any = None, cors_origins: Sequence[str] = ()) -> Iterator[Server]:
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     http_server = Server(listener.getsockname()[1])
     http_server.registry = ConnectionRegistry(
@@ -89,7 +89,7 @@ def serving(limits: ServerLimits, app: Any = None, cross_origins: Sequence[str] 
         TrustedProxies([PROXY]),
         on_refusal=http_server.refused.append,
         tick_s=TICK_S,
-        cross_origins=cross_origins,
+        cors_origins=cors_origins,
     )
     config = uvicorn.Config(
         app or http_server,
@@ -259,7 +259,7 @@ SLOW_BODY = b"POST /read HTTP/1.1\r\nHost: a\r\nOrigin: %s\r\nContent-Length: 10
     [(ORIGIN, ORIGIN, ORIGIN), (ORIGIN, "https://elsewhere.example.com", None), ("*", ORIGIN, "*")],
 )
 def test_cors_headers_are_on_rejections_after_the_head(allowed: str, origin: str, expected: str | None) -> None:
-    with serving(LIMITS, cross_origins=[allowed]) as server, server.connected() as connection:
+    with serving(LIMITS, cors_origins=[allowed]) as server, server.connected() as connection:
         connection.sendall(SLOW_BODY % origin.encode())
         fields = refusal_fields(read_all(connection), 408)
     assert fields.get("Access-Control-Allow-Origin") == expected
@@ -267,7 +267,7 @@ def test_cors_headers_are_on_rejections_after_the_head(allowed: str, origin: str
 
 
 def test_rejections_of_the_head_allow_all_origins() -> None:
-    with serving(LIMITS, cross_origins=["*"]) as server, server.connected() as connection:
+    with serving(LIMITS, cors_origins=["*"]) as server, server.connected() as connection:
         connection.sendall(b"hello\r\n\r\n")
         assert refusal_fields(read_all(connection), 400)["Access-Control-Allow-Origin"] == "*"
 

@@ -46,7 +46,6 @@ def resources(name: str, source: str) -> DeploymentResources:
             Acl(worker, "topic", source, ("READ",)),
             Acl(worker, "group", f"{worker}.", ("READ",), prefixed=True),
         ),
-        group_prefixes=(f"{reader}.", f"{worker}."),
     )
 
 
@@ -203,7 +202,7 @@ def test_dropping_cuts_off_a_live_reader(kafka: KafkaServer, broker: KafkaCluste
     with kafka.consumer(deployment.reader, f"{deployment.reader.username}.main") as consumer:
         consumer.subscribe([deployment.topic])
         assert [message.value() for message in read(consumer, 1)] == [b"before"]
-        broker.remove_all(DeploymentResources((), deployment.owned.users, deployment.owned.acls, ()))
+        broker.remove_all(DeploymentResources((), deployment.owned.users, deployment.owned.acls))
         kafka.produce(deployment.topic, [b"after"])
         assert first_error(consumer) in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
     broker.remove_all(deployment.owned)
@@ -229,7 +228,7 @@ class TestBrokerUnavailable:
             KafkaClusterAdmin(ours.reader).inventory()
 
     def test_too_few_brokers(self, kafka: KafkaServer) -> None:
-        wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
+        wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), ())
         with pytest.raises(
             BrokerUnsuitable, match=r"fewer brokers than the replication factor 3.* HEADWATER_KAFKA_REPLICATION"
         ):
@@ -239,14 +238,14 @@ class TestBrokerUnavailable:
         broker, topic = KafkaClusterAdmin(kafka.access), kafka.unique("settings")
         wrong = {"retention.ms": "-2"}
         with pytest.raises(BrokerUnsuitable, match=f"rejects the settings of the topic {topic}"):
-            broker.ensure(DeploymentResources((TopicSpec(topic, 1, wrong),), (), (), ()))
-        broker.ensure(DeploymentResources((TopicSpec(topic, 1),), (), (), ()))
+            broker.ensure(DeploymentResources((TopicSpec(topic, 1, wrong),), (), ()))
+        broker.ensure(DeploymentResources((TopicSpec(topic, 1),), (), ()))
         with pytest.raises(BrokerUnsuitable, match=f"rejects the settings of the topic {topic}"):
             broker.configure({topic: wrong})
 
     def test_brokers_that_have_not_registered(self, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(AdminClient, "list_topics", lambda *_, **__: SimpleNamespace(brokers={}))
-        wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), (), ())
+        wanted = DeploymentResources((TopicSpec(kafka.unique("copies"), 1),), (), ())
         with pytest.raises(BrokerUnavailable, match="not ready yet"):
             KafkaClusterAdmin(kafka.access, replication=3).ensure(wanted)
 

@@ -39,7 +39,7 @@ def deployment(name: str) -> DeploymentResources:
         Acl(user, "topic", topic, ("READ", "WRITE")),
         Acl(user, "group", f"{user}.", ("READ",), prefixed=True),
     )
-    return DeploymentResources((TopicSpec(topic, 1),), (User(user, "a password"),), acls, (f"{user}.",))
+    return DeploymentResources((TopicSpec(topic, 1),), (User(user, "a password"),), acls)
 
 
 def write_and_read(access: KafkaAccess, topic: str, group: str) -> None:

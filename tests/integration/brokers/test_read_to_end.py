@@ -12,7 +12,7 @@ from headwater.brokers import read_to_end
 from headwater.brokers.base import INGEST_TOPIC_CONFIG
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import producer_settings
-from headwater.brokers.read_to_end import TopicRecord, read_since, read_table
+from headwater.brokers.read_to_end import CommittedRecord, read_since, read_table
 from headwater.errors import BrokerUnavailable
 from tests.support.kafka import WAIT_S, KafkaServer
 
@@ -81,10 +81,10 @@ def test_records_since_a_time(kafka: KafkaServer) -> None:
     kafka.produce(both, [b"2"], partition=0, keys=[b"k"], timestamp_ms=now + 1)
     found = list(read_since(kafka.access, [old, both], now))
     assert [kept for kept in found if kept.value != b"2"] == [
-        TopicRecord(both, None, b"1"),
-        TopicRecord(both, b"k", None),
+        CommittedRecord(both, None, b"1"),
+        CommittedRecord(both, b"k", None),
     ]
-    assert [kept for kept in found if kept.value == b"2"] == [TopicRecord(both, b"k", b"2")]
+    assert [kept for kept in found if kept.value == b"2"] == [CommittedRecord(both, b"k", b"2")]
 
 
 def test_a_missing_topic_is_an_error(kafka: KafkaServer) -> None:
@@ -111,7 +111,7 @@ def test_records_since_a_time_after_an_open_transaction(
     now = int(time.time() * 1000)
     ours.commit(b"1")
     with other.aborted_soon():
-        assert list(read_since(kafka.access, [table], now)) == [TopicRecord(table, ours.name, b"1")]
+        assert list(read_since(kafka.access, [table], now)) == [CommittedRecord(table, ours.name, b"1")]
 
 
 def test_an_end_without_records(kafka: KafkaServer, table: str, ours: Ingest) -> None:

@@ -27,7 +27,6 @@ def owned(server: KafkaServer) -> DeploymentResources:
         (TopicSpec(topic, 1, OUTPUT_TOPIC_CONFIG),),
         (User(reader, "secret"),),
         (Acl(reader, "topic", topic, ("READ",)),),
-        (f"{reader}.",),
     )
 
 
@@ -52,7 +51,7 @@ def test_given_users_need_no_authorizer(open_kafka: KafkaServer) -> None:
     broker.remove_stale(wanted, [])
     assert topic in broker.inventory().topics
     broker.remove_all(wanted)
-    assert broker.delete_groups(wanted.group_prefixes)
+    assert broker.delete_groups([f"{wanted.users[0].name}."])
     found = broker.inventory()
     assert topic not in found.topics
     assert group not in found.groups

@@ -4,8 +4,10 @@ It is killed and stopped, other workers join, and Kafka rejects records.
 """
 
 import random
+import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -16,6 +18,7 @@ from headwater.model.deployment import transactional_id_prefix
 from headwater.model.flow import DeliveryMode
 from tests.integration.engine.harness import PARTITIONS, Pipeline, check_copy
 from tests.support.kafka import KafkaServer
+from tests.support.waiting import until
 
 ROUNDS, PER_ROUND = 4, 5000
 BOTH = ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)]
@@ -23,6 +26,12 @@ BOTH = ["at_least_once", pytest.param("exactly_once", marks=pytest.mark.slow)]
 
 def numbered(start: int, stop: int) -> list[dict[str, object]]:
     return [{"n": n, "pad": "x" * 300} for n in range(start, stop)]
+
+
+def blocks_sigterm(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    (blocked,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigBlk:"))
+    return bool(int(blocked, 16) >> (signal.SIGTERM - 1) & 1)
 
 
 @pytest.mark.long
@@ -53,6 +62,14 @@ class TestPlannedChanges:
         with pipeline.worker():
             pipeline.wait_committed(6000)
         check_copy(pipeline, numbered(0, 6000), repeats=False)
+
+    @pytest.mark.parametrize("delivery", get_args(DeliveryMode))
+    def test_a_worker_can_be_stopped_while_it_starts(
+        self, kafka: KafkaServer, tmp_path: Path, delivery: DeliveryMode
+    ) -> None:
+        with Pipeline(kafka, tmp_path, delivery=delivery).worker() as worker:
+            until(lambda: blocks_sigterm(worker.pid), what="a blocked SIGTERM")
+            assert worker.terminate() == 0
 
     @pytest.mark.slow
     def test_a_second_worker_takes_its_share_and_repeats_nothing(self, kafka: KafkaServer, tmp_path: Path) -> None:
@@ -85,7 +102,7 @@ class TestRefusal:
             big = [{"n": n, "pad": random.randbytes(4000).hex()} for n in range(100, 104)]
             pipeline.feed(big)
             pipeline.feed(numbered(200, 300))
-            assert "rejected" in worker.wait(lambda beat: beat.state == "waiting").reason
+            assert "was not written" in worker.wait(lambda beat: beat.state == "waiting").reason
             allow_large_records(kafka, pipeline.sink)
             pipeline.wait_committed(4 * PARTITIONS + 4 + 100)
             worker.ready()
@@ -103,6 +120,8 @@ class TestTopicDeleted:
         with pipeline.worker() as worker:
             worker.ready()
             kafka.admin.delete_topics([pipeline.sink])[pipeline.sink].result(30)
+            # Until the broker has applied the deletion, it acknowledges records that the deletion then removes.
+            until(lambda: pipeline.sink not in kafka.admin.list_topics(timeout=10).topics, what="the deletion")
             pipeline.feed(numbered(0, 40))
             assert worker.wait(lambda beat: beat.state == "waiting").reason
             kafka.create_topic(pipeline.sink, PARTITIONS)
@@ -128,7 +147,7 @@ class TestRights:
             Acl(user.name, "transactional_id", ids, ("WRITE",), prefixed=True),
             Acl(user.name, "topic", pipeline.sink, ("WRITE",)),
         )
-        owned = DeploymentResources((), (user,), acls, ())
+        owned = DeploymentResources((), (user,), acls)
         broker.ensure(owned)
         access = kafka.user(user.name, user.password)
         pipeline.spec = pipeline.spec.model_copy(update={"kafka": access})

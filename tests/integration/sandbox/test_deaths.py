@@ -86,7 +86,7 @@ def test_kills_at_random_times_neither_lose_nor_reject_records() -> None:
             batches += 1
         killer.join()
         assert killer.killed == 12
-        assert 1 <= sandbox.crash_events <= 12
+        assert 1 <= sandbox.crashed_batches <= 12
 
 
 def asked(act: Callable[[], None]) -> Callable[[LookupRequest], LookupResult]:
@@ -110,7 +110,7 @@ def test_a_kill_while_the_child_waits_for_answers() -> None:
         job = sandbox.submit(sandbox.add(SCRIPT, asked(kill)), batch(lines(*RECORDS)))
         finish(job, sandbox)
         assert outputs(job) == EXPECTED
-        assert sandbox.crash_events == 1
+        assert sandbox.crashed_batches == 1
 
 
 class TestBatchesSideBySide:
@@ -256,7 +256,7 @@ def test_a_grown_child_is_replaced_between_batches(monkeypatch: pytest.MonkeyPat
             job = sandbox.submit(number, batch(lines(*RECORDS)))
             finish(job, sandbox)
             assert outputs(job) == EXPECTED
-        assert sandbox.crash_events == 0
+        assert sandbox.crashed_batches == 0
 
 
 def test_promises_that_are_never_freed_do_not_stop_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_only_the_bad_record_suffers(sandbox: Sandbox, case: Case) -> None:
     assert (job.outputs[0], job.outputs[2], [*job.failures]) == (b'{"a":1}', b'{"a":3}', [1] if job.failures else [])
     outcome = job.failures[1].error if job.failures else (job.outputs[1] or b"").decode()
     assert outcome in case.outcomes
-    assert sandbox.crash_events <= 1
+    assert sandbox.crashed_batches <= 1
 
     after = sandbox.submit(number, batch([b'{"a":4}']))
     sandbox.wait(after)
@@ -50,7 +50,7 @@ def test_several_bad_records_of_one_batch_are_one_crash_event() -> None:
         job = run(sandbox, script, values)
         assert {row: error.error for row, error in job.failures.items()} == dict.fromkeys((3, 4, 40), "SandboxCrash")
         assert [row for row in range(50) if not job.outputs[row]] == [3, 4, 40]
-        assert sandbox.crash_events == 1
+        assert sandbox.crashed_batches == 1
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_kill_during_a_lookup_resets_the_state() -> None:
         job = sandbox.submit(number, batch(lines(*RECORDS[:3])))
         finish(job, sandbox)
         assert sorted(output["calls"] for output in outputs_of(job)) == [1, 2, 3]
-        assert sandbox.crash_events == 1
+        assert sandbox.crashed_batches == 1
 
 
 def test_scripts_with_and_without_state_share_a_child() -> None:

@@ -260,7 +260,7 @@ class MemorySubscriptions:
         if topic not in self.topics:
             raise BrokerUnsuitable(f"Google Pub/Sub has no {topic}.")
         if start_at != "latest" and not self.topics[topic]:
-            raise BrokerUnsuitable(f"The topic {topic} keeps no messages from before a subscription.")
+            raise BrokerUnsuitable(f"The topic {topic} keeps no messages that are older than a new subscription.")
         self.made[name] = (topic, start_at)
         self.positions[name] = start_at
 
@@ -270,7 +270,7 @@ class MemorySubscriptions:
         name = path.rpartition("/")[2]
         topic = self.made[name][0] if name in self.made else ""
         if position != "latest" and not self.topics.get(topic, False):
-            raise BrokerUnsuitable(f"The topic {topic} keeps no messages from before a subscription.")
+            raise BrokerUnsuitable(f"The topic {topic} keeps no messages that are older than a new subscription.")
         self.positions[name] = position
 
     def require_exists(self, path: str) -> None:

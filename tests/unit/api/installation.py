@@ -37,7 +37,7 @@ from headwater.services.flows import Flows, FlowStores
 from headwater.services.idempotency import IdempotencyService
 from headwater.services.ids import new_id
 from headwater.services.keys import Keys
-from headwater.services.known_lags import KnownLags
+from headwater.services.lag_cache import LagCache
 from headwater.services.overview import Overview
 from headwater.services.pipeline_checker import PipelineChecker
 from headwater.services.price_details import PriceDetails
@@ -394,7 +394,7 @@ class Installation:
                 store=self.database.overview,
                 metrics=self.metrics,
                 bindings=self.bindings,
-                lags=KnownLags(
+                lags=LagCache(
                     lambda _, groups: self.broker.lag(groups),
                     lambda _, topic: self.broker.topic_offsets(topic, "latest"),
                     [None, *self.bindings.kafka_accesses()],
@@ -418,8 +418,8 @@ class Installation:
             prices=prices,
             price_details=PriceDetails(self.prices, prices, self.clock, filter_outliers=True),
             prices_workers=PricesWorkers(lambda: self.broker.groups().get(PRICES_GROUP, False)),
-            quotas=quotas,
-            viewable_topics=ViewableTopics(self.bindings, deployments.get_deployed),
+            quota_stores=quotas,
+            viewable_topics=ViewableTopics(self.bindings, deployments.get_not_terminating),
             records=Records({None: self.history}, self.clock.monotonic),
             tails=Tails(
                 readers={None: self.tails},

@@ -340,7 +340,7 @@ class TestStats:
         alice.post(f"{FLOW}/{config_id}/deploy")
         deployment = headwater.database.deployments.active(config_id)
         assert deployment is not None
-        headwater.broker.ensure(DeploymentResources((TopicSpec("stream", 1),), (), (), ()))
+        headwater.broker.ensure(DeploymentResources((TopicSpec("stream", 1),), (), ()))
         headwater.broker.commit_start_offsets(f"wrk-{deployment.id}.1", "stream", "latest")
         headwater.broker.append("stream", 0, 0)
         minute = 1767323040

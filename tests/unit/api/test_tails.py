@@ -141,7 +141,7 @@ def test_too_many_tails(headwater: Installation, alice: User, bob: User) -> None
     responses = [open_tail(headwater, alice, TAIL) for _ in range(10)]
     problem = alice.problem(alice.get(TAIL), 429, "rate-limited")
     assert problem["detail"] == (
-        "You may have 10 open tails, and more would be open. Close one of yours, or try again later."
+        "You may have 10 open tails, and this request would exceed that number. Close one of yours, or try again later."
     )
     responses += [open_tail(headwater, bob, TAIL) for _ in range(2)]
     assert "12 open tails of all users" in bob.problem(bob.get(TAIL), 429, "rate-limited")["detail"]

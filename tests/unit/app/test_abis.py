@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from headwater.app.abis import import_abis, load_abis, shipped_names
+from headwater.app.abis import events_with_shipped_names, import_abis, load_abis
 from headwater.app.data_directory import DataDirectory
 from headwater.cli.application import app
 from headwater.errors import SetupError
@@ -118,10 +118,10 @@ def test_names_of_events_that_ship_win_unless_a_flag_says_otherwise(settings: Se
     file.write_text(json.dumps([RENAMED]))
     import_abis(settings, [file])
     assert deposit_names(settings) == ["dst", "user"]
-    assert shipped_names(settings) == ["Deposit(address dst, uint256 wad)"]
+    assert events_with_shipped_names(settings) == ["Deposit(address dst, uint256 wad)"]
     assert import_abis(settings, [file], override_shipped=True) == (0, 1)
     assert deposit_names(settings) == ["user", "dst"]
-    assert shipped_names(settings) == []
+    assert events_with_shipped_names(settings) == []
     assert import_abis(settings, [file]) == (0, 1)
     assert deposit_names(settings) == ["dst", "user"]
 
@@ -131,7 +131,7 @@ def test_names_of_a_contracts_own_abi_win(settings: Settings, tmp_path: Path) ->
     file.write_text(json.dumps([RENAMED]))
     import_abis(settings, [file], ADDRESS)
     assert deposit_names(settings, ADDRESS.lower())[0] == "user"
-    assert (deposit_names(settings), shipped_names(settings)) == (["dst"], [])
+    assert (deposit_names(settings), events_with_shipped_names(settings)) == (["dst"], [])
     with pytest.raises(SetupError, match="omit --override-shipped"):
         import_abis(settings, [file], ADDRESS, override_shipped=True)
 

@@ -1,19 +1,32 @@
 """The exit of a worker process."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headwater.app import build_worker
+from headwater.app.stop_signals import STOP_SIGNALS
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.errors import Fenced, HeadwaterError, NoValidOffset
 from headwater.model.worker_protocol import FENCED_STATUS, Heartbeat
 from tests.contract.test_orchestrator import worker_set
 
 
+@pytest.fixture
+def signal_handlers() -> Iterator[None]:
+    """Restore the signal handlers after the test."""
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signal_handlers")
 @pytest.mark.parametrize(
     ("error", "status"), [(Fenced("another"), FENCED_STATUS), (NoValidOffset("gap"), build_worker.FAILED)]
 )
@@ -39,10 +52,10 @@ def test_a_worker_that_hangs_in_the_kafka_client_reports_it_and_exits() -> None:
     read_fd, write_fd = os.pipe()
     script = f"""
 import threading
-from headwater.app.build_worker import _end_hung
+from headwater.app.build_worker import _end_hung_process
 from headwater.engine.heartbeat import HeartbeatReporter
 from headwater.engine.orchestrator_channel import SocketPairChannel
-threading.Thread(target=_end_hung, args=[HeartbeatReporter(SocketPairChannel({write_fd}))]).start()
+threading.Thread(target=_end_hung_process, args=[HeartbeatReporter(SocketPairChannel({write_fd}))]).start()
 threading.Event().wait()
 """
     ended = subprocess.run([sys.executable, "-c", script], check=False, pass_fds=[write_fd], timeout=60)

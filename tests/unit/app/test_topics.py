@@ -29,7 +29,7 @@ class LateBroker(MemoryClusterAdmin):
 def test_an_existing_topic_is_not_changed() -> None:
     broker = MemoryClusterAdmin()
     existing = TopicSpec(TOPIC.name, 1)
-    broker.ensure(DeploymentResources((existing,), (), (), ()))
+    broker.ensure(DeploymentResources((existing,), (), ()))
     with capture_logs() as lines:
         create_topics(broker, (TOPIC, TopicSpec("another", 2)), threading.Event())
     assert lines == []

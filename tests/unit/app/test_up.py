@@ -60,7 +60,9 @@ def test_an_ipv6_address_in_the_url_of_the_api(tmp_path: Path, monkeypatch: pyte
 def test_the_greeting_names_the_variables_by_which_commands_find_another_port(tmp_path: Path) -> None:
     lines = greeting(Settings(host="0.0.0.0", port=8123), DataDirectory(tmp_path))
     assert "In other terminals:  export HEADWATER_URL=http://127.0.0.1:8123 HEADWATER_PORT=8123" in lines
-    assert not any("HEADWATER_URL" in line for line in greeting(Settings(), DataDirectory(tmp_path)))
+    assert not any("export" in line for line in greeting(Settings(), DataDirectory(tmp_path)))
+    lines = greeting(Settings(data_dir=tmp_path / "my data"), DataDirectory(tmp_path))
+    assert f"In other terminals:  export HEADWATER_DATA_DIR='{tmp_path}/my data'" in lines
 
 
 def test_a_port_that_is_taken_leaves_no_data_directory(tmp_path: Path) -> None:

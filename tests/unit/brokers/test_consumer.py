@@ -31,7 +31,7 @@ class Consumer(LibrdkafkaConsumer):
         with self._partition_list(partitions) as changed:
             native_library().kafka_on_rebalance(self._client, code, changed.struct, self._events.struct)
 
-    def unassign(self, partitions: Iterable[int]) -> None:
+    def incremental_unassign(self, partitions: Iterable[int]) -> None:
         raise KafkaException(KafkaError(KafkaError._STATE))
 
 
@@ -47,12 +47,6 @@ def test_the_client_is_freed_although_a_revocation_cannot_be_answered(consumer: 
     consumer.add_event(ClientEvent(EventKind.REBALANCE, KafkaError._REVOKE_PARTITIONS, "", partitions, lost=False))
     assert consumer.close()
     assert consumer.closed
-
-
-def test_a_commit_of_nothing_has_not_failed(consumer: Consumer) -> None:
-    partitions = [PartitionOffset(0, NO_OFFSET)]
-    consumer.add_event(ClientEvent(EventKind.COMMIT, KafkaError._NO_OFFSET, "", partitions, lost=False))
-    assert consumer.take_commit_failures() == []
 
 
 def test_a_rebalance_arrives_although_the_queue_of_events_is_full(consumer: Consumer) -> None:

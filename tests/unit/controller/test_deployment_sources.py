@@ -216,7 +216,7 @@ class TestAnotherCluster:
     def test_groups_of_ended_deployments_are_deleted_on_the_other_cluster(self) -> None:
         access = KafkaAccess(bootstrap_servers="other")
         world = World(bindings=Bindings({"base.log": KafkaTopic("logs", access)}))
-        world.cluster.ensure(DeploymentResources((TopicSpec("logs", 2),), (), (), ()))
+        world.cluster.ensure(DeploymentResources((TopicSpec("logs", 2),), (), ()))
         world.deploy()
         world.run()
         assert active(world).phase is Phase.RUNNING

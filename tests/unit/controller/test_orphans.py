@@ -81,7 +81,7 @@ class TestWithoutUsers:
         return world
 
     def make(self, world: World, *topics: str) -> None:
-        world.broker.ensure(DeploymentResources(tuple(TopicSpec(topic, 1) for topic in topics), (), (), ()))
+        world.broker.ensure(DeploymentResources(tuple(TopicSpec(topic, 1) for topic in topics), (), ()))
 
     def test_only_topics_of_recorded_teardowns_are_removed(self, torn_down: World) -> None:
         others = [f"flow.{FLOW}.somebody", "flow.01zz0000000000000000000001.out", "flow.other"]

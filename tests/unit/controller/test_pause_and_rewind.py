@@ -31,7 +31,7 @@ def world() -> Iterator[World]:
     world = World()
     for second in range(10):
         world.broker.append(TOPIC, 0, 1000 * second)
-    world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), (), ()))
+    world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), ()))
     world.deploy()
     world.stabilize()
     commit(world, 5)
@@ -169,8 +169,8 @@ class TestPauseAndResume:
         access = KafkaAccess(bootstrap_servers="other")
         streams = {"base.log": KafkaTopic(TOPIC, access), "base.erc20_token_transfer": KafkaTopic(OTHER_TOPIC)}
         world = World(bindings=Bindings(streams))
-        world.cluster.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
-        world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), (), ()))
+        world.cluster.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), ()))
+        world.broker.ensure(DeploymentResources((TopicSpec(OTHER_TOPIC, 4),), (), ()))
         world.deploy()
         world.pass_time(50)
         world.cluster.commits[GROUP][TOPIC, 0] = 0

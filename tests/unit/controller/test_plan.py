@@ -26,7 +26,7 @@ from headwater.controller.actions import (
 )
 from headwater.controller.deployment_resources import WorkerSettings, worker_set
 from headwater.controller.plan import (
-    MAX_DEATHS_IN_ROLLOUT,
+    MAX_DEATHS_BEFORE_READY,
     MAX_DEATHS_ON_PROBATION,
     READY_WITHIN_S,
     STABLE_AFTER_S,
@@ -168,7 +168,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
                 workers=[status(OLD)],
                 successors=[status(NEW, ready=False)],
                 progress=remembered(ROLLING),
-                has_ensured_workers=True,
+                is_second_plan=True,
             ),
             [],
             id="successors that prepare are waited for",
@@ -212,7 +212,7 @@ OLD, NEW = workers_of(ROLLING, REVISION_1), workers_of(ROLLING, ROLLING.desired_
                 NOW,
                 workers=[status(NEW, ready=False)],
                 progress=remembered(ROLLING, has_synced_topics=False),
-                has_ensured_workers=True,
+                is_second_plan=True,
                 due_sync=TopicSync.PARTITIONS_AND_SETTINGS,
             ),
             [],
@@ -366,7 +366,7 @@ class TestRecorded:
             workers=[status(OLD)],
             successors=[status(NEW, ready=False)],
             progress=progress,
-            has_ensured_workers=True,
+            is_second_plan=True,
         )
         planned = plan(desired(ROLLING), late)
         assert planned.actions[0] == EnsureWorkers(OLD)
@@ -384,7 +384,7 @@ class TestRecorded:
                 NOW,
                 workers=[status(workers, ready=False)] * slots,
                 progress=remembered(FIRST, not_ready_since=since),
-                has_ensured_workers=True,
+                is_second_plan=True,
             )
             assert bool(plan(wanted, seen).actions) == is_late
 
@@ -394,14 +394,14 @@ class TestRecorded:
             NOW,
             workers=[status(workers_of(FIRST, REVISION_1), ready=False)],
             progress=progress,
-            has_ensured_workers=True,
+            is_second_plan=True,
         )
         planned = plan(desired(FIRST), seen)
         assert kinds(planned) == [StopWorkers, StoreObservation]
         assert recorded(planned) == (Phase.FAILED, None, Condition.FAILED)
 
     @pytest.mark.parametrize(
-        ("of", "limit"), [(ROLLING, MAX_DEATHS_IN_ROLLOUT), (ON_PROBATION, MAX_DEATHS_ON_PROBATION)]
+        ("of", "limit"), [(ROLLING, MAX_DEATHS_BEFORE_READY), (ON_PROBATION, MAX_DEATHS_ON_PROBATION)]
     )
     def test_workers_that_keep_dying(self, of: Deployment, limit: int) -> None:
         for deaths in (limit - 1, limit):
@@ -409,7 +409,7 @@ class TestRecorded:
                 NOW,
                 workers=[status(NEW, ready=False, deaths=deaths)],
                 progress=remembered(of),
-                has_ensured_workers=True,
+                is_second_plan=True,
             )
             planned = plan(desired(of), seen)
             assert bool(planned.actions) == (deaths == limit)
@@ -454,14 +454,14 @@ class TestPositions:
     def test_after_a_rewind_the_condition_stays(self, of: Deployment) -> None:
         rewound = replace(of, generation=3, phase=Phase.PENDING)
         wanted = workers_of(rewound, target_of(rewound))
-        ready = ObservedState(NOW, workers=[status(wanted)], progress=remembered(rewound), has_ensured_workers=True)
+        ready = ObservedState(NOW, workers=[status(wanted)], progress=remembered(rewound), is_second_plan=True)
         assert recorded(plan(desired(rewound), ready)) == (Phase.RUNNING, target_of(rewound).number, of.condition)
 
     def test_after_a_rewind_workers_that_keep_dying_are_restarted(self) -> None:
         rewound = replace(RUNNING, generation=3, phase=Phase.PENDING)
         dying = status(workers_of(rewound, REVISION_1), ready=False, deaths=100)
         progress = remembered(rewound, not_ready_since=NOW - READY_WITHIN_S - 1)
-        seen = ObservedState(NOW, workers=[dying], progress=progress, has_ensured_workers=True)
+        seen = ObservedState(NOW, workers=[dying], progress=progress, is_second_plan=True)
         assert plan(desired(rewound), seen).actions == ()
 
     def test_no_revision_runs_while_positions_are_stored(self) -> None:
@@ -479,21 +479,21 @@ class Cluster:
         self.successor: WorkerSet | None = None
         self.now = NOW
 
-    def round(self, *, has_ensured_workers: bool = False) -> bool:
+    def round(self, *, is_second_plan: bool = False) -> bool:
         """Do one reconciliation round. Return False if there was nothing to do."""
         seen = ObservedState(
             self.now,
             workers=[] if self.running is None else [status(self.running)],
             successors=[] if self.successor is None else [status(self.successor)],
             progress=self.progress,
-            has_ensured_workers=has_ensured_workers,
+            is_second_plan=is_second_plan,
         )
         planned = plan(desired(self.deployment), seen)
         for action in planned.actions:
             self._do(action)
         self.progress = planned.progress
-        if planned.actions and not has_ensured_workers and self.deployment.phase is not Phase.ABSENT:
-            self.round(has_ensured_workers=True)
+        if planned.actions and not is_second_plan and self.deployment.phase is not Phase.ABSENT:
+            self.round(is_second_plan=True)
         return bool(planned.actions)
 
     def _do(self, action: Action) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.brokers.base import OUTPUT_TOPIC_CONFIG
 from headwater.controller.deployment_resources import WorkerSettings, worker_set
-from headwater.controller.plan import MAX_DEATHS_IN_ROLLOUT, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
+from headwater.controller.plan import MAX_DEATHS_BEFORE_READY, MAX_DEATHS_ON_PROBATION, READY_WITHIN_S
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.binding import Bindings, KafkaTopic
@@ -226,7 +226,7 @@ class TestRedeploy:
     def test_workers_that_keep_dying_before_they_are_ready(self, world: World) -> None:
         self.save(world)
         world.run(ticks=2)
-        for _ in range(MAX_DEATHS_IN_ROLLOUT):
+        for _ in range(MAX_DEATHS_BEFORE_READY):
             world.orchestrator.die(DEPLOYMENT)
         world.run(ticks=10)
         assert self.seen(world) == (1, Condition.ROLLED_BACK)

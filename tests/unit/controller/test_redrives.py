@@ -107,7 +107,7 @@ def test_the_worker_of_a_redrive(scene: Scene) -> None:
     assert spec is not None
     assert spec.redrive is not None
     assert (spec.source_topic, spec.source_group, spec.dead_letter_topic) == (DLQ, group, DLQ)
-    assert (spec.deployment_id, spec.revision, spec.slots) == (scene.id, 1, 1)
+    assert (spec.deployment_id, spec.revision, spec.max_slots) == (scene.id, 1, 1)
     assert (spec.redrive.id, spec.redrive.number, spec.redrive.selection) == (first.id, 1, SELECTION)
     assert scene.broker.commits[group].keys() == {(DLQ, number) for number in range(4)}
     acls = {

@@ -50,7 +50,7 @@ def running(number: int = 0, **sink: object) -> Deployment:
 def create(broker: MemoryClusterAdmin, name: str, partitions: int) -> None:
     broker.topics.pop(name, None)
     broker.logs.pop(name, None)
-    broker.ensure(DeploymentResources((TopicSpec(name, partitions),), (), (), ()))
+    broker.ensure(DeploymentResources((TopicSpec(name, partitions),), (), ()))
 
 
 def comparison(

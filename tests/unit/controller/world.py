@@ -12,7 +12,7 @@ from headwater.controller.flow_locks import FlowLocks
 from headwater.controller.leadership import Leadership
 from headwater.controller.purger import Purger
 from headwater.controller.reconciler import Reconciler
-from headwater.controller.redrives import Redrives
+from headwater.controller.redrives import RedriveRunner
 from headwater.controller.rollout_traces import RolloutTraces
 from headwater.controller.source_positions import SourcePositions
 from headwater.controller.sweeper import Sweeper
@@ -78,7 +78,7 @@ class World:
         self.outcomes = MemoryRedriveOutcomes()
         self.span_exporter = MemorySpanExporter()
         self.auto = auto
-        self.broker.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), (), ()))
+        self.broker.ensure(DeploymentResources((TopicSpec(TOPIC, 4),), (), ()))
         self.start_controller()
 
     def start_controller(self) -> None:
@@ -113,7 +113,7 @@ class World:
             sources=sources,
             clock=lambda: self.now,
         )
-        redrives = Redrives(
+        redrives = RedriveRunner(
             store=self.database.redrives,
             outcomes=self.outcomes,
             metrics=self.metrics,

@@ -47,6 +47,7 @@ class Faults:
         scripts_end: Whether a transform has its result when it is waited for.
         acks_per_flush: How many records a flush acknowledges.
         rejections: How many records or transactions Kafka rejects next.
+        commits_to_fail: How many of the next commits of the source fail. The next successful one has their positions.
         lost_responses: How many transactions are committed although their producers get an error.
         at_write: Is called once, when metrics are written next.
         killed_at_commit: Whether the next worker that commits is killed instead.
@@ -61,6 +62,7 @@ class Faults:
     scripts_end: bool = True
     acks_per_flush: int = 1 << 30
     rejections: int = 0
+    commits_to_fail: int = 0
     lost_responses: int = 0
     coordinator_up: bool = True
     transaction_s: float = 0.0
@@ -216,6 +218,7 @@ class FaultySource(MemorySource):
         super().__init__(group, faults.clock.sleep)
         self._faults = faults
         self._reported_gaps = reported_gaps
+        self._failed_commits: Positions = {}
 
     def take_gaps(self) -> list[Gap]:
         gaps = super().take_gaps()
@@ -232,4 +235,9 @@ class FaultySource(MemorySource):
         if positions and self._faults.killed_at_commit:
             self._faults.killed_at_commit = False
             raise Killed
-        super().commit(positions, wait=wait)
+        requested, self._failed_commits = self._failed_commits | positions, {}
+        if requested and self._faults.commits_to_fail:
+            self._faults.commits_to_fail -= 1
+            self._failed_commits = requested
+            raise BrokerUnavailable("The coordinator does not answer.")
+        super().commit(requested, wait=wait)

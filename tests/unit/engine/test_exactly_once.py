@@ -222,6 +222,7 @@ class TestTransactionSize:
             (lambda size: size.update(10_000, 0.1), TransactionSizer.MAX_RECORDS),
             (lambda size: size.update(10_000, 4.0), 2_500),
             (lambda size: size.reduce(8_000), 2_000),
+            (lambda size: size.reduce(160_000), TransactionSizer.MAX_RECORDS // 2),
             (lambda size: size.reduce(0), 1),
             (lambda size: (size.update(100, 10.0), size.update(10, 0.5)), 20),
         ],

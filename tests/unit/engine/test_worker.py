@@ -231,6 +231,19 @@ class TestRebalance:
         assert world.group.committed == {0: 5, 1: 5, 2: 5}
         assert sorted(arrived(world)) == sorted(f"stream/{p}/{n}/0" for p in range(3) for n in range(5))
 
+    def test_a_commit_that_fails_during_a_revocation_is_repeated(self) -> None:
+        world = World()
+        first = world.member()
+        steps(first, 1)
+        world.append(2, "pass")
+        first.worker.run_once()
+        world.faults.commits_to_fail = 3
+        second = world.member()
+        first.worker.run_once()
+        assert world.group.committed[2] == 1
+        steps(second, 5)
+        assert arrived(world) == ["stream/2/0/0"]
+
     def test_unfinished_records_are_left_to_the_next_owner(self) -> None:
         world = World()
         first = world.member()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.errors import SetupError
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.model.transforms.v8 import MAX_SCRIPT_BYTES
 from headwater.recipes import RECIPES
 from headwater.recipes.known_addresses import FACTORIES, QUOTES, STABLECOINS
@@ -17,7 +17,7 @@ from headwater.recipes.tokens import decode_tokens, encode_tokens, read_markets,
 FACTORY = "0xfa"
 USDC, WETH, PEPE, DUST = "0xa0", "0xb0", "0xc0", "0xd0"
 BAD_DECIMALS = b'{"tokens": [{"chainId": 1, "address": "0x", "symbol": "A", "decimals": 300}]}'
-TOKENS = {USDC: ListedToken("USDC", 6), WETH: ListedToken("WETH", 18), PEPE: ListedToken("PEPE", 9)}
+TOKENS = {USDC: TokenListEntry("USDC", 6), WETH: TokenListEntry("WETH", 18), PEPE: TokenListEntry("PEPE", 9)}
 
 
 def table(*pools: tuple[str, str], quotes: Sequence[str] = ()) -> dict[str, list[Any]]:
@@ -126,8 +126,8 @@ class TestTokens:
         ]
         known = read_token_list(json.dumps({"tokens": tokens}).encode())
         assert known == {
-            "base": {"0xab": ListedToken("USDC", 6), "0xcd": ListedToken("DAI", 18)},
-            "solana": {"SoL": ListedToken("SOL", 9)},
+            "base": {"0xab": TokenListEntry("USDC", 6), "0xcd": TokenListEntry("DAI", 18)},
+            "solana": {"SoL": TokenListEntry("SOL", 9)},
         }
         assert decode_tokens(encode_tokens(known)) == known
 

@@ -225,7 +225,7 @@ class TestUnreadable:
             (b"n;s", "Did you mean --delimiter ';'"),
             (b"n\ts", r"Did you mean --delimiter '\\t'"),
             (b"sep=,\nn,s", "Excel's own: remove it"),
-            (b"n, s", "' s' begins or ends with a blank"),
+            (b"n, s", "' s' begins or ends with white space"),
             (b"a,b", "Members are n, s"),
         ],
     )

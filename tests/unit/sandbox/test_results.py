@@ -17,7 +17,7 @@ class TestResults:
             [b'{"a":1}', b""],
             [],
         )
-        assert results.all_final
+        assert results.need_no_checks
         assert not results.has_multiple_outputs
 
     def test_interrupted_at_the_first(self) -> None:
@@ -29,7 +29,7 @@ class TestResults:
         assert results.slow_indexes == [0, 1]
         assert results.lines == [b'!"E","m",1,2', b"{}\t{}"]
         assert results.logs == ["said ?"]
-        assert not results.all_final
+        assert not results.need_no_checks
         assert results.has_multiple_outputs
 
     @pytest.mark.parametrize(

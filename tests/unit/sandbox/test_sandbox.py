@@ -171,7 +171,7 @@ def test_an_invalid_reply_loses_no_record(monkeypatch: pytest.MonkeyPatch, frame
         for job in jobs:
             broken_sandbox.wait(job)
             assert ([*job.outputs], job.failures) == (records, {})
-        assert broken_sandbox.crash_events == 1
+        assert broken_sandbox.crashed_batches == 1
         assert [job.crashed for job in jobs] == [True, False, False]
 
 
@@ -235,7 +235,7 @@ def test_another_child_replaces_a_spare_child_that_ends_while_it_loads_a_missing
         sandbox._child = None
         job = sandbox.submit(number, batch(lines({"n": 1})))
         sandbox.wait(job)
-        assert ([*job.outputs], job.failures, sandbox.crash_events) == (lines({"n": 1}), {}, 0)
+        assert ([*job.outputs], job.failures, sandbox.crashed_batches) == (lines({"n": 1}), {}, 0)
 
 
 def test_a_spare_child_that_refuses_an_accepted_script_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_no_record_is_blamed_when_the_load_of_the_realm_for_dry_runs_kills_the_c
         records = lines(*({"n": n} for n in range(10)))
         job = sandbox.submit(number, batch(records))
         sandbox.wait(job)
-        assert ([*job.outputs], job.crashed, sandbox.crash_events, modes) == (records, False, 0, [0])
+        assert ([*job.outputs], job.crashed, sandbox.crashed_batches, modes) == (records, False, 0, [0])
 
 
 def test_a_slow_record_is_measured_in_its_own_realm_when_a_second_realm_kills_the_child(
@@ -337,4 +337,4 @@ def test_a_lookup_request_before_the_last_response_breaks_the_protocol(monkeypat
         number = sandbox.add("", lambda request: [None for _ in request if not lookup_may_end.wait(1)])
         job = sandbox.submit(number, batch(lines({"n": 1})))
         sandbox.wait(job)
-        assert ([*job.outputs], sandbox.crash_events) == (lines({"n": 1}), 1)
+        assert ([*job.outputs], sandbox.crashed_batches) == (lines({"n": 1}), 1)

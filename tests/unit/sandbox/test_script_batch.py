@@ -36,7 +36,7 @@ def results(
     unfinished: Sequence[int] = (),
     logs: Sequence[str] = (),
 ) -> Results:
-    all_final = not (slow or unfinished) and not any(line.startswith(b"!") for line in outputs)
+    need_no_checks = not (slow or unfinished) and not any(line.startswith(b"!") for line in outputs)
     has_multiple_outputs = any(b"\t" in line for line in outputs)
     return Results(
         len(outputs),
@@ -45,7 +45,7 @@ def results(
         [*unfinished],
         BytesColumn.of(outputs),
         [*logs],
-        all_final,
+        need_no_checks,
         has_multiple_outputs,
     )
 
@@ -130,7 +130,7 @@ class TestSegments:
     def test_outputs_have_room(self, sizes: list[int], message: str | None) -> None:
         job = job_of(1)
         line = b"\t".join(b"x" * size for size in sizes)
-        job.apply_results(take(job), replace(results([line]), all_final=False), IDLE_S)
+        job.apply_results(take(job), replace(results([line]), need_no_checks=False), IDLE_S)
         assert [error.error for error in job.failures.values()] == (["OutputTooLarge"] if message else [])
         assert message is None or message in job.failures[0].message
 
@@ -139,7 +139,7 @@ class TestSegments:
         line = b' {"a":1e0,"b":"' + b"x" * 999_986 + b'"}'
         for feeds_script, is_error in ((True, False), (False, True)):
             job = ScriptBatch(records, 0, feeds_script=feeds_script)
-            job.apply_results(take(job), replace(results([line]), all_final=False), IDLE_S)
+            job.apply_results(take(job), replace(results([line]), need_no_checks=False), IDLE_S)
             assert bool(job.failures) is is_error
 
 

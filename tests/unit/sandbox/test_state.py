@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.sandbox.analysis.state import keeps_state
+from headwater.sandbox.analysis.state import may_keep_state
 from headwater.sandbox.analysis.tree import parse
 
 
@@ -17,12 +17,12 @@ def scripts(name: str) -> list[str]:
 
 @pytest.mark.parametrize("script", scripts("scripts_without_state.txt"))
 def test_stateless_scripts(script: str) -> None:
-    assert not keeps_state(parse(script))
+    assert not may_keep_state(parse(script))
 
 
 @pytest.mark.parametrize("script", scripts("scripts_with_state.txt"))
 def test_stateful_scripts(script: str) -> None:
-    assert keeps_state(parse(script))
+    assert may_keep_state(parse(script))
 
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.long)])
@@ -43,7 +43,7 @@ def test_stateful_scripts(script: str) -> None:
 )
 @pytest.mark.timeout(60)
 def test_the_analysis_of_a_hostile_script_ends(script: Callable[[int], str], count: int) -> None:
-    keeps_state(parse(script(count)))
+    may_keep_state(parse(script(count)))
 
 
 def test_a_large_script_without_state() -> None:
@@ -57,14 +57,16 @@ def test_a_large_script_without_state() -> None:
     """
     script = "".join(step.format(number) for number in range(600)) + "const process = step_1;"
     assert len(script) > 250_000
-    assert not keeps_state(parse(script))
+    assert not may_keep_state(parse(script))
 
 
 def test_deeply_nested_scripts_are_taken_to_keep_something() -> None:
     script = "function process(r) { flow.contains('a', [r]); return " + "f(" * 20_000 + ")" * 20_000 + "; }"
-    assert keeps_state(parse(script))
+    assert may_keep_state(parse(script))
 
 
 def test_object_assign_without_arguments() -> None:
     """Object.assign() throws, so the script keeps no state."""
-    assert not keeps_state(parse("function process(r) { Object.assign(); return flow.contains('a', [r]) ? r : null; }"))
+    assert not may_keep_state(
+        parse("function process(r) { Object.assign(); return flow.contains('a', [r]) ? r : null; }")
+    )

@@ -12,7 +12,7 @@ from headwater.model.deployment import DeploymentProgress, DesiredPhase, Phase
 from headwater.model.key import ApiKey
 from headwater.model.topic_record import TopicRecord
 from headwater.services.live_tail import END_DETAILS
-from headwater.services.tail_connections import OpenTails, TailLimits, Tails
+from headwater.services.tail_connections import TailConnection, TailLimits, Tails
 from headwater.services.viewable_topics import OwningDeployment, ViewableTopic
 from tests.support.memory.tail_reader import MemoryTailReader
 from tests.support.memory.tail_slots import MemoryTailSlots
@@ -58,7 +58,7 @@ class World:
     def _progress(self, config_ids: Collection[str]) -> Mapping[str, DeploymentProgress]:
         return {config_id: each for config_id, each in self.deployments.items() if config_id in config_ids}
 
-    def open(self, *topics: ViewableTopic, owner: str = "alice", key_id: str = "k1") -> OpenTails:
+    def open(self, *topics: ViewableTopic, owner: str = "alice", key_id: str = "k1") -> TailConnection:
         return self.tails.open(api_key(owner, key_id), topics)
 
 
@@ -67,7 +67,7 @@ def world() -> World:
     return World()
 
 
-def ends(opened: OpenTails) -> list[str | None]:
+def ends(opened: TailConnection) -> list[str | None]:
     return [opened.end_reason or tail.take().end for tail in opened.tails.values()]
 
 
@@ -163,7 +163,7 @@ def test_all_tails_end_when_the_process_stops(world: World) -> None:
     world.tails.end_all()
     during = world.open(STREAM)
     assert (ends(before), ends(during)) == (["shutdown"], ["shutdown"])
-    world.tails.stop()
+    world.tails.disconnect()
 
 
 def test_every_end_says_what_to_do() -> None:

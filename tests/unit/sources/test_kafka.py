@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from headwater.brokers.consumer import Rebalance
 from headwater.brokers.topic_monitor import TopicState
+from headwater.errors import BrokerUnavailable, WorkerError
 from headwater.model.access import KafkaAccess
 from headwater.native import BytesColumn
 from headwater.native.ffi import Column
@@ -27,12 +28,19 @@ class Consumer:
     """
 
     fatal = None
+    can_assign = True
 
     def __init__(self, *_: object) -> None:
         self.silent: set[int] = set()
         self.errors: list[PartitionError] = []
         self.requests: list[int] = []
-        self._rebalances = [Rebalance(True, False, PARTITIONS)]
+        self.commits: list[dict[int, int]] = []
+        self.commits_to_fail = 0
+        self.is_committing = False
+        self.answers = True
+        self.answers_at_once = False
+        self.is_closed = False
+        self.rebalances = [Rebalance(True, False, PARTITIONS)]
 
     def fetch(self, *_: object, with_headers: bool) -> FetchedColumns:
         assert not with_headers
@@ -41,7 +49,7 @@ class Consumer:
         return FetchedColumns(empty, empty, ints, ints, ints, Column("i"), errors, {})
 
     def take_rebalances(self) -> list[Rebalance]:
-        rebalances, self._rebalances = self._rebalances, []
+        rebalances, self.rebalances = self.rebalances, []
         return rebalances
 
     def committed(self, partitions: Collection[int], _timeout_s: float) -> list[PartitionOffset]:
@@ -53,17 +61,36 @@ class Consumer:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return FIRST, END
 
+    def incremental_unassign(self, _partitions: object) -> None:
+        pass
+
+    def close(self) -> bool:
+        self.is_closed = True
+        return True
+
     def subscribe(self) -> None:
         pass
 
-    def assign(self, _offsets: object) -> None:
-        pass
+    def incremental_assign(self, _offsets: object) -> None:
+        if self.can_assign:
+            return
+        raise KafkaException(KafkaError(KafkaError._STATE))
 
     def seek(self, _offsets: object) -> None:
         pass
 
-    def take_commit_failures(self) -> list[object]:
-        return []
+    def start_commit(self, offsets: Collection[PartitionOffset]) -> None:
+        assert not self.is_committing
+        self.commits.append({each.partition: each.offset for each in offsets})
+        self.is_committing = True
+
+    def finish_commit(self, timeout_s: float) -> bool:
+        if self.is_committing and (timeout_s or self.answers_at_once) and self.answers:
+            self.is_committing = False
+            if self.commits_to_fail:
+                self.commits_to_fail -= 1
+                raise KafkaException(KafkaError(KafkaError.REBALANCE_IN_PROGRESS))
+        return not self.is_committing
 
 
 class Monitor:
@@ -81,6 +108,9 @@ class Monitor:
         pass
 
     def unreachable_for_s(self) -> float:
+        return 0.0
+
+    def reachable_for_s(self) -> float:
         return 0.0
 
     def request_end_offsets(self, _partitions: object) -> "Monitor":
@@ -137,3 +167,70 @@ class TestOutOfRange:
         assert consumer.requests == [0, 1]
         source.poll(1, 0)
         assert consumer.requests == [0, 1]
+
+
+class TestCommits:
+    """One commit is outstanding at a time.
+
+    librdkafka repeats failed requests, and would otherwise overwrite later positions.
+    """
+
+    def test_a_commit_that_waits_first_waits_for_the_outstanding_one(
+        self, source: KafkaSource, consumer: Consumer
+    ) -> None:
+        source.commit({0: 6, 1: 6}, wait=False)
+        source.commit({0: 7}, wait=False)
+        assert consumer.commits == [{0: 6, 1: 6}]
+        source.commit({}, wait=True)
+        assert (consumer.commits, consumer.is_committing) == ([{0: 6, 1: 6}, {0: 7}], False)
+
+    def test_nothing_is_sent_when_everything_is_committed(self, source: KafkaSource, consumer: Consumer) -> None:
+        source.commit({0: 6}, wait=True)
+        source.commit({}, wait=True)
+        assert consumer.commits == [{0: 6}]
+
+    @pytest.mark.parametrize("wait", [True, False])
+    def test_a_failed_commit_is_repeated_with_newer_positions(
+        self, source: KafkaSource, consumer: Consumer, wait: bool
+    ) -> None:
+        source.commit({0: 6, 1: 6}, wait=False)
+        consumer.commits_to_fail, consumer.answers_at_once = 1, True
+        source.commit({0: 7}, wait=wait)
+        source.commit({}, wait=True)
+        assert consumer.commits == [{0: 6, 1: 6}, {0: 7, 1: 6}]
+
+    def test_a_commit_that_waits_raises_an_error_until_it_has_succeeded(
+        self, source: KafkaSource, consumer: Consumer
+    ) -> None:
+        consumer.commits_to_fail = 1
+        with pytest.raises(BrokerUnavailable):
+            source.commit({0: 6}, wait=True)
+        consumer.answers = False
+        with pytest.raises(BrokerUnavailable):
+            source.commit({}, wait=True)
+        consumer.answers = True
+        source.commit({}, wait=True)
+        assert consumer.commits == [{0: 6}, {0: 6}]
+
+    def test_positions_of_revoked_partitions_are_not_committed(self, source: KafkaSource, consumer: Consumer) -> None:
+        source.commit({0: 6, 1: 6}, wait=False)
+        consumer.commits_to_fail = 1
+        consumer.rebalances.append(Rebalance(False, False, [1]))
+        poll(source)
+        source.commit({}, wait=True)
+        assert consumer.commits == [{0: 6, 1: 6}, {0: 6}]
+
+    def test_a_consumer_whose_commit_gets_no_response_is_replaced(
+        self, source: KafkaSource, consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kafka, "COMMIT_STUCK_AFTER_S", 0)
+        source.commit({0: 6}, wait=False)
+        poll(source)
+        assert consumer.is_closed
+
+
+def test_a_client_that_can_not_answer_a_rebalance_ends_the_worker(source: KafkaSource, consumer: Consumer) -> None:
+    consumer.can_assign = False
+    consumer.rebalances.append(Rebalance(True, False, []))
+    with pytest.raises(WorkerError, match="can't apply a new assignment"):
+        poll(source)

@@ -136,7 +136,7 @@ class TestGrammar:
             ("root = this.a[this.b]", 15, "whole number"),
             ("root = this.a[9223372036854775808]", 15, "whole number"),
             ("root = this.a.or()", 18, "one query"),
-            ("root = this.a.map_each(p->p.b)", 24, "blanks around `->`"),
+            ("root = this.a.map_each(p->p.b)", 24, "spaces around `->`"),
             ("root = this.a.map_each(this -> this.b)", 24, "another name"),
             ("root = this.a.map_each(p -> p.b.map_each(p -> p.c))", 42, "another name"),
             ("root = this.a.map_each(p -> b)", 29, "this.b"),

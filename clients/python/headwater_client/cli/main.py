@@ -72,7 +72,10 @@ def run_application(application: typer.Typer, arguments: Sequence[str], name: st
 
 def _plugin_for(arguments: Sequence[str]) -> Any:
     """Return the plugin that the arguments are for; None for a command of this distribution."""
-    own = {group.name for group in app.registered_groups} - {"prices"} | {each.name for each in app.registered_commands}
+    # `prices` has commands in both distributions, so the plugin decides.
+    own = ({group.name for group in app.registered_groups} - {"prices"}) | {
+        each.name for each in app.registered_commands
+    }
     if not arguments or arguments[0].startswith("-") or arguments[0] in own or "_HEADWATER_COMPLETE" in os.environ:
         return None
     return next((plugin for plugin in plugins() if plugin.takes(arguments)), None)

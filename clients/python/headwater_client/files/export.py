@@ -61,7 +61,8 @@ class Exporter:
         """Write a pipeline.
 
         With `adopt`, a pipeline without an external id gets the external id of its file, and its transforms get names;
-        what runs is not changed. Raises FolderError when a file exists already.
+        what runs is not changed. Raises FolderError when a file exists with other content, or a file with values
+        exists; an export with `force` replaces them.
         """
         if flow.config.unreadable:
             raise FolderError(

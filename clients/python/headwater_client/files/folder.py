@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET
 
+from headwater_client import decoding
 from headwater_client.files.desired import DeployMode, DesiredPipeline, ProjectFiles
 from headwater_client.files.errors import FolderError
 from headwater_client.files.schema import (
@@ -104,7 +105,7 @@ def _pipeline_files(path: Path) -> Iterator[Path]:
 def convert(document: Any, model: type[M], file_name: str) -> M:
     """Return a document as a model. Raises FolderError."""
     try:
-        return msgspec.convert(document, model)
+        return decoding.convert(document, model)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         where = place.rstrip("`").lstrip(".")

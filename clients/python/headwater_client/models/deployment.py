@@ -153,7 +153,8 @@ class Deployment(Model, frozen=True, kw_only=True):
     ) -> Iterator[consumer.ConsumedRecord]:
         """Yield the records of a sink from Kafka. Needs `headwater-client[kafka]`.
 
-        The offset of a record is committed once the next one is asked for, so each record is yielded at least once.
+        The offset of a record is stored when the next one is asked for, and committed a few seconds later, so each
+        record is yielded at least once.
 
         Args:
             sink: The name of the sink, or `dlq`; by default the first sink with a topic.

@@ -3,8 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
+from headwater_client.decoding import convert
 from headwater_client.model import Model
 from headwater_client.problem import Fault
 
@@ -102,4 +101,4 @@ class FlowConfig(Model, frozen=True, kw_only=True):
 
         Raises msgspec.ValidationError for an unreadable configuration.
         """
-        return msgspec.convert(self.pipeline_config, PipelineConfig)
+        return convert(self.pipeline_config, PipelineConfig)

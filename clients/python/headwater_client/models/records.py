@@ -12,7 +12,7 @@ class Record(Model, frozen=True, kw_only=True):
     Attributes:
         record: The JSON value, with all digits of its integers; None for a record without a value.
         record_base64: In place of `record`, when the value is not JSON.
-        timestamp: The time of the broker.
+        timestamp: The Kafka timestamp of the record.
         key_base64: In place of `key`, when the key is not UTF-8.
         headers: The headers of an output or a dead letter.
         of: In a tail of several streams or sinks, the name of the one that has the record.

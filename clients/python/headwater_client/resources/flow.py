@@ -4,10 +4,9 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
-import msgspec
-
 from headwater_client.builders import Document, Source, source, without_none
 from headwater_client.call import Call, path
+from headwater_client.decoding import convert
 from headwater_client.errors import DeployFailed
 from headwater_client.model import Message
 from headwater_client.models.deployment import Deployment, LogLine, Logs, Rewound, Stats
@@ -247,10 +246,10 @@ class FlowOperations(Resource):
         call = Call("POST", self._path("rollback"), dict, body={"revision": revision}, timeout=timeout)
         response = await self._send(call, wait_s)
         if "pipeline_config" in response:
-            self.config = msgspec.convert(response, FlowConfig)
+            self.config = convert(response, FlowConfig)
             return None
         self.config = await self._get(self._path(), FlowConfig, timeout)
-        return msgspec.convert(response, Deployment)
+        return convert(response, Deployment)
 
     @operation
     async def teardown(self, *, timeout: float | None = None) -> None:
@@ -389,7 +388,8 @@ class FlowOperations(Resource):
         Args:
             sink: The name of a sink, or `dlq`; by default the first sink with a topic.
             on_open: Called when a connection is open: records that are written from then on are shown.
-            on_skipped: Called with the number of records that are not shown, because they are too many.
+            on_skipped: Called with a Skipped, whose `count` is the number of records that are not shown, because they
+                are too many.
             timeout: The seconds to wait for each connection.
 
         >>> with flow.tail("transfers") as items:

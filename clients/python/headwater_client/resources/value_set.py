@@ -79,7 +79,9 @@ class ValueSet(Resource):
 
     @operation
     async def applied(self, version: int | None = None, *, wait_s: int = 0, timeout: float | None = None) -> Applied:
-        """Return whether every worker has read a version of the set; wait up to 30 s for it.
+        """Return whether every worker has read a version of the set, by default the newest one.
+
+        Waits for that for `wait_s` seconds, at most 30.
 
         >>> token.applied(2, wait_s=5).applied
         True

@@ -29,12 +29,12 @@ export class ValueSet {
     this.#pageParameter = pageParameter;
   }
 
-  /** Adds any number of values, in batches of 250,000, two at once. Duplicates are ignored. */
+  /** Adds any number of values, in batches of up to 250,000, two at once. Duplicates are ignored. */
   add(values: Values, options: UploadOptions = {}): Promise<Upload> {
     return this.#write("POST", values, options);
   }
 
-  /** Removes any number of values, in batches of 250,000, two at once. Unknown values are ignored. */
+  /** Removes any number of values, in batches of up to 250,000, two at once. Unknown values are ignored. */
   remove(values: Values, options: UploadOptions = {}): Promise<Upload> {
     return this.#write("DELETE", values, options);
   }

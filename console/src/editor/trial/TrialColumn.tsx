@@ -1,4 +1,14 @@
-import { Accordion, Alert, Badge, Group, ScrollArea, Stack, Text, Title } from "@mantine/core";
+import {
+  Accordion,
+  Alert,
+  Badge,
+  Button,
+  Group,
+  ScrollArea,
+  Stack,
+  Text,
+  Title,
+} from "@mantine/core";
 import { Unprocessable } from "headwater-client";
 
 import { Empty } from "../../common/Empty.tsx";
@@ -20,7 +30,10 @@ export function TrialColumn({ trial, document, isDeployed, title }: {
   const { data, error, isFetching, isPending } = trial;
   const isSlow = useDelayed(isPending);
   const summary = data?.summary;
-  const on = document.transforms.filter(({ isOff }) => !isOff);
+  const on =
+    data?.transformKeys.map((key) => document.transforms.find((each) => each.key === key)) ?? [];
+  const unfinished = summary?.unfinished ?? 0;
+  const reason = data?.records?.find(({ outcome }) => outcome === "unfinished")?.reason;
   const others = error instanceof Unprocessable
     ? error.errors.filter(({ pointer }) => !pointer.startsWith("/pipeline_config/transforms/"))
     : [];
@@ -31,12 +44,23 @@ export function TrialColumn({ trial, document, isDeployed, title }: {
         {summary && !error && (
           <Text size="xs" c="dimmed">
             {summary.sent} sent · {summary.dropped} dropped · {summary.error} failed
+            {unfinished > 0 && ` · ${unfinished} not finished`}
           </Text>
         )}
         {isFetching && <Badge color="blue">trying</Badge>}
         {error instanceof Unprocessable && <Badge color="red">not valid</Badge>}
       </Group>
-      {isDeployed && data?.comparison && !error && <Comparison comparison={data.comparison} />}
+      {isDeployed && data?.comparison && !error && unfinished === 0 && (
+        <Comparison comparison={data.comparison} />
+      )}
+      {unfinished > 0 && !error && (
+        <Alert color="yellow" py="xs" title="The trial is not complete">
+          <Group gap="sm">
+            <Text size="sm">{reason}</Text>
+            <Button variant="default" onClick={() => trial.refetch()}>Try again</Button>
+          </Group>
+        </Alert>
+      )}
       {others.map(({ pointer, detail }) => (
         <Alert key={pointer + detail} color="red" py="xs">{pointer}: {detail}</Alert>
       ))}

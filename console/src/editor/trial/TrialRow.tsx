@@ -6,11 +6,12 @@ import { type EditedTransform, labelOf } from "../document.ts";
 import { MemberDiff } from "./MemberDiff.tsx";
 
 const COLORS = { sent: "green", dropped: "gray", error: "red", unfinished: "yellow" };
+const WORDS: Record<string, string> = { error: "failed", unfinished: "not finished" };
 const PREVIEW_CHARACTERS = 200;
 
 /** One record: what became of it, and what each transform did to it. */
 export function TrialRow(
-  { record, transforms }: { record: TrialRecord; transforms: EditedTransform[] },
+  { record, transforms }: { record: TrialRecord; transforms: (EditedTransform | undefined)[] },
 ) {
   const { input, outcome, steps } = record;
   const last = transforms[steps.length - 1];
@@ -22,7 +23,7 @@ export function TrialRow(
     <Accordion.Item value={value}>
       <Accordion.Control py={0}>
         <Group gap="xs" wrap="nowrap">
-          <Badge color={COLORS[outcome]} miw={76}>{outcome === "error" ? "failed" : outcome}</Badge>
+          <Badge color={COLORS[outcome]} miw={86}>{WORDS[outcome] ?? outcome}</Badge>
           {where && <Text size="xs" c="dimmed" style={{ whiteSpace: "nowrap" }}>by {where}</Text>}
           <Text size="xs" ff="monospace" truncate>
             {input && recordText(input).slice(0, PREVIEW_CHARACTERS)}
@@ -57,7 +58,7 @@ export function TrialRow(
               </Stack>
             );
           })}
-          {steps.length === 0 && input && (
+          {steps.length === 0 && input && outcome !== "unfinished" && (
             <MemberDiff before={recordValue(input)} after={recordValue(input)} />
           )}
         </Stack>

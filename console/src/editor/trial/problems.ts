@@ -20,13 +20,14 @@ export function problemsOf(
   key: string,
 ): CodeProblem[] {
   const on = document.transforms.filter(({ isOff }) => !isOff);
-  const index = on.findIndex((each) => each.key === key);
-  const pointer = `/pipeline_config/transforms/${index}/`;
   if (error instanceof Unprocessable) {
+    const pointer = `/pipeline_config/transforms/${on.findIndex((each) => each.key === key)}/`;
     return error.errors.filter((fault) => fault.pointer.startsWith(pointer)).map(({ detail }) =>
       placed(detail, false)
     );
   }
+  const index = data?.transformKeys.indexOf(key) ?? -1;
+  const pointer = `/pipeline_config/transforms/${index}/`;
   const groups = data?.records?.flatMap(({ steps }) => steps[index]?.errors ?? []) ?? [];
   const failures = groups.map(({ error: name, message, line, column }) => ({
     message: `${name}: ${message}`,

@@ -9,7 +9,12 @@ import type { EditSearch } from "../search.ts";
 const AFTER_MS = 300;
 const RECORDS = 20;
 
-export type TrialResult = UseQueryResult<Trial>;
+/** A trial, and the keys of the transforms that it has run, in their order. */
+export interface KeyedTrial extends Trial {
+  transformKeys: string[];
+}
+
+export type TrialResult = UseQueryResult<KeyedTrial>;
 
 /** Runs the stream's last records through the document, 300 ms after the last change. Older runs are cancelled. */
 export function useTrial(
@@ -19,13 +24,15 @@ export function useTrial(
   search: EditSearch,
 ): TrialResult {
   const hw = useHeadwater();
-  const body = bodyOf(flow, document, document.transforms.filter(({ isOff }) => !isOff));
-  const [text] = useDebouncedValue(JSON.stringify(body), AFTER_MS);
+  const on = document.transforms.filter(({ isOff }) => !isOff);
+  const tried = { body: bodyOf(flow, document, on), transformKeys: on.map(({ key }) => key) };
+  const [text] = useDebouncedValue(JSON.stringify(tried), AFTER_MS);
   return useQuery({
     queryKey: ["trial", flow.id, flow.revision, isDeployed, search, text],
     queryFn: async ({ signal }) => {
       const letters = await lettersOf(flow, search, signal);
-      const trial = await hw.flows.validate(JSON.parse(text), {
+      const { body, transformKeys } = JSON.parse(text);
+      const trial = await hw.flows.validate(body, {
         id: flow.id,
         ...(letters
           ? { records: letters.map(({ record }) => record) }
@@ -33,7 +40,7 @@ export function useTrial(
         ...(isDeployed ? { against: "deployed" as const } : {}),
         signal,
       });
-      return letters ? withInputs(trial, letters) : trial;
+      return { ...(letters ? withInputs(trial, letters) : trial), transformKeys };
     },
     placeholderData: keepPreviousData,
     retry: false,

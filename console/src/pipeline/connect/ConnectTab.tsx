@@ -54,7 +54,7 @@ export function ConnectTab() {
       </Group>
       <ConfirmModal
         title="Rotate the password?"
-        text="Readers with the present password are disconnected, and can't connect again until they have the new one. The pipeline itself goes on."
+        text="Readers with the present password are disconnected, and can't connect again until they have the new one. The pipeline itself continues."
         action="Rotate"
         isOpen={isOpen}
         close={modal.close}

@@ -5,7 +5,7 @@ import { RotateCw } from "lucide-react";
 
 import { RedriveModal } from "./RedriveModal.tsx";
 
-/** Opens the dialogue that sends letters through the running revision again. */
+/** Opens the dialog that sends letters through the running revision again. */
 export function RedriveButton({ flow, selection, label, variant = "filled" }: {
   flow: Flow;
   selection: LetterSelection;

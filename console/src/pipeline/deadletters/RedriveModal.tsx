@@ -8,7 +8,7 @@ import { exact } from "../../common/numbers.ts";
 
 const EVERY_MS = 500;
 
-/** Counts the letters, sends them, and shows how far the redrive is. It goes on when the dialogue is closed. */
+/** Counts the letters, sends them, and shows how far the redrive is. The redrive continues after the dialog is closed. */
 export function RedriveModal({ flow, selection, close }: {
   flow: Flow;
   selection: LetterSelection;

@@ -32,7 +32,8 @@ local function add_sums(key)
   end
 end
 
--- When there are too many totals, the count of a new total is added to the total `other` of its kind.
+-- When there are too many totals, the count of a new name is added to `<first part of the name>/other`, for example
+-- `letters/other`.
 local function add_totals(first, last)
   if first > last then return end
   local time = redis.call('TIME')

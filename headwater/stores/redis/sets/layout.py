@@ -1,5 +1,8 @@
 """The keys of a set, and the distribution of its values over buckets.
 
+A generation is one complete copy of the values of a set. A replacement fills the buckets of a new generation, which is
+staged until the replacement makes it the current one.
+
 All keys of a set begin with the same hash tag, so they are in one slot of a cluster. After the tag follow:
 
 m        hash    the metadata, see below
@@ -152,7 +155,7 @@ class SetGeneration:
         return "HKEYS" if self.kind == "hash" else "SMEMBERS"
 
     def read_buckets(self, client: Client, numbers: Iterable[int]) -> Iterator[list[str]]:
-        """Yield the values of buckets in parts of some thousand values.
+        """Yield the values of buckets, in parts of BUCKETS_PER_PART buckets.
 
         Args:
             client: The client of the server.

@@ -48,7 +48,7 @@ LONG_PAUSE_FACTOR = 4.0
 MAX_LAYERS = 3
 LOG_ENTRIES_PER_LOOKUP = 400
 MAX_SETS = 1_000
-_MAX_ROUND_TRIPS = 3
+_MAX_ATTEMPTS = 3
 _ROOM_TO_GROW = 1.25
 _MIN_FREE_CAPACITY = 100
 
@@ -134,7 +134,8 @@ class _SetState:
 
     Attributes:
         bloom_filter: The Bloom filter of the set, or None.
-        lookups: How many values the server has looked up because there was no filter.
+        lookups: How many values the server has looked up without the help of a filter, since the last build began. It
+            is infinite when a filter was dropped, so that the next build does not wait for lookups.
         lookups_before_build: The number of such lookups from which on a filter is built.
         build_began_at: When the last build of a filter began, by the monotonic clock.
         job: The build or update that runs, or that ran last.
@@ -195,7 +196,8 @@ class RedisSetLookup:
     def contains_many(self, set_id: SetId, values: Sequence[str]) -> list[bool]:
         """See SetLookup.
 
-        With a filter this takes one round trip, which looks up only the candidates.
+        With a filter, only the candidates are looked up. This takes one round trip when the set has not changed since
+        the last lookup.
         """
         if not values:
             return []
@@ -230,7 +232,7 @@ class RedisSetLookup:
         hashes = _hashes(groups, len(values), current.generation.hash_seed)
         log_position = current.log_position
         candidates = current.bloom.may_contain(hashes)
-        for _ in range(_MAX_ROUND_TRIPS):
+        for _ in range(_MAX_ATTEMPTS):
             if np.count_nonzero(candidates) > VALUES_PER_LOOKUP:
                 return None
             rows, encoded = _select(groups, candidates)
@@ -333,7 +335,7 @@ class RedisSetLookup:
             job()
         except RedisUnavailable as error:
             log.warning(
-                "building the Bloom filter of a set failed; Valkey or Redis looks up all values until it succeeds",
+                "building or updating the Bloom filter of a set failed; the next lookup of the set tries again",
                 reason=error.detail,
             )
 

@@ -59,7 +59,7 @@ class Replacement:
     def write(self, values: Iterable[str]) -> SetWriteResult:
         """Replace all values.
 
-        Raises UploadAborted when the set was removed meanwhile, or when another process took this replacement for
+        Raises UploadAborted when the set was removed meanwhile, or when another process has swept this replacement as
         abandoned. Raises RedisUnavailable, or what the iterable raises. In all cases the set is unchanged; only when
         the reply to the last script is lost may the values have been replaced.
         """

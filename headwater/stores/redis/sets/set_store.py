@@ -32,7 +32,8 @@ from headwater.stores.redis.sets.value_encoding import POSITION_BITS
 
 VALUES_PER_WRITE = 250  # blocks the server for about 2 ms
 SLOW_WRITE_S = 0.004
-"""Back-pressure: after a write that took longer than this, the next write of the process waits for as long.
+"""Back-pressure: after a write that took longer than this, the next write waits for as long as that write took. The
+wait is at most MAX_BACKPRESSURE_S.
 
 A slow write shows that the server or the machine is overloaded, and lookups have priority. Without the wait, the p99 of
 lookups doubles, and writes are not faster (`benches.live_lookups`).
@@ -110,7 +111,7 @@ class RedisSetStore:
     def page(self, set_id: SetId, cursor: int | None, count: int) -> ValuePage:
         """See SetStore.
 
-        A page has more than `count` values only if values share a position (2^-53 for each pair).
+        A page has more than `count` values only if values share a position (probability: 2^-53 for each pair).
         """
         low = 0 if cursor is None else cursor + 1
         while (generation := self._generation(set_id)) is not None:

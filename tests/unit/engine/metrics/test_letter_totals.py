@@ -31,7 +31,7 @@ def test_letters_of_several_transforms(scene: Scene) -> None:
     scene.process("x 1", [Copies("t", scene.clock), Copies("u", scene.clock)])
     scene.process("x", [Copies("u", scene.clock)], first=1)
     scene.commit()
-    assert letters(scene) == {BAD: 1, BAD._replace(transform_uid="u"): 1}
+    assert letters(scene) == {BAD: 1, BAD._replace(component="u"): 1}
 
 
 def test_the_next_worker_counts_no_letter_twice(scene: Scene) -> None:

@@ -9,7 +9,7 @@ from headwater.engine.in_flight_batch import InFlightBatch
 from headwater.engine.metrics.event_time import EventTime
 from headwater.engine.metrics.metrics_writer import MetricsWriter
 from headwater.engine.metrics.pipeline_metrics import AGES_PER_BATCH, PipelineMetrics, TimedLookup
-from headwater.model.metric import RELATIVE_ERROR, TIME_RANGES, Interval, TimeType
+from headwater.model.metric import RELATIVE_ERROR, TIME_RANGES, DurationType, Interval
 from headwater.model.record import Failure, RecordBatch
 from headwater.model.value_sets import dataset_set_id
 from tests.support.memory.metrics import MemoryMetrics
@@ -72,7 +72,7 @@ class Scene:
         (interval,) = self.store.read("d1", TIME_RANGES[0], self.clock.now).values()
         return interval
 
-    def median(self, name: TimeType) -> float | None:
+    def median(self, name: DurationType) -> float | None:
         return self.written().times[name].percentile(50)
 
 

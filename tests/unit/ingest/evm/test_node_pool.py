@@ -232,7 +232,7 @@ def test_a_block_is_off_the_chain_when_all_nodes_have_another(open_pool: Callabl
     pool = open_pool(node_of(other), node_of(other))
     assert not pool.pool.switch_to_node_with(20, true.blocks[20].hash)
     pool.servers[1].behave = lambda _: CUT
-    with pytest.raises(NodeUnavailable, match="Not all nodes could be asked for block 20"):
+    with pytest.raises(NodeUnavailable, match="Not all nodes have returned a block 20"):
         pool.pool.switch_to_node_with(20, true.blocks[20].hash)
 
 

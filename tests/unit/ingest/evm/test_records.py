@@ -25,7 +25,7 @@ from headwater.ingest.evm.decode import Decoder
 from headwater.ingest.evm.records import Converter, EncodedRecord, as_zerolag, retraction
 from headwater.ingest.evm.token_transfers import TRANSFER, TRANSFER_BATCH, TRANSFER_SINGLE
 from headwater.ingest.evm.well_known import well_known
-from headwater.model.listed_token import ListedToken
+from headwater.model.listed_token import TokenListEntry
 from headwater.model.natural_key import natural_key
 from headwater.model.stream import find_chain
 
@@ -47,7 +47,7 @@ def block(*topics: str, data: bytes = b"") -> Block:
 
 
 def made_of(
-    seen: Block, counts: Counter[str] | None = None, *, token: ListedToken | None = None
+    seen: Block, counts: Counter[str] | None = None, *, token: TokenListEntry | None = None
 ) -> dict[str, list[EncodedRecord]]:
     tokens = {TOKEN.lower(): token} if token else {}
     converter = Converter("base", Decoder(Abis(well_known(), {})), tokens)
@@ -90,7 +90,7 @@ def test_an_amount_is_a_number_and_exact_as_text() -> None:
 
 
 def test_a_listed_token_has_a_symbol_and_amounts() -> None:
-    (log_record,) = made_of(erc20(BIG), token=ListedToken("USDC", 6))["erc20_token_transfer"]
+    (log_record,) = made_of(erc20(BIG), token=TokenListEntry("USDC", 6))["erc20_token_transfer"]
     record = json.loads(log_record.value)
     assert (record["token_symbol"], record["amount_str"]) == ("usdc", f"{str(BIG)[:-6]}.{str(BIG)[-6:]}")
     assert record["amount"] == float(record["amount_str"])

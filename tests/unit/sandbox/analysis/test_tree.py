@@ -5,7 +5,7 @@ import time
 
 from headwater.sandbox.analysed_script import AnalysedScript
 from headwater.sandbox.analysis.nodes import text_of
-from headwater.sandbox.analysis.state import keeps_state, may_use_flow_object
+from headwater.sandbox.analysis.state import may_keep_state, may_use_flow_object
 from headwater.sandbox.analysis.tree import parse
 
 
@@ -31,6 +31,6 @@ def test_other_threads_go_on_while_a_broken_text_is_read() -> None:
 
 def test_a_script_with_state_need_not_block_without_lookups() -> None:
     text = "let n = 0; function process(r) { return { n: n++ } }"
-    assert keeps_state(parse(text))
+    assert may_keep_state(parse(text))
     assert not may_use_flow_object(text)
     assert not AnalysedScript.of(text).must_block

@@ -1,4 +1,7 @@
-"""Adds tables: configurations, deployments, doorbell, leases, API keys and datasets."""
+"""Adds tables: configurations, deployments, leases, API keys, datasets, and doorbell.
+
+The table doorbell has the change counter.
+"""
 
 import sqlalchemy as sa
 from alembic import op

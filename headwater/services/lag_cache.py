@@ -32,7 +32,7 @@ class LagSource:
         cluster: The cluster of the source; None is the installation's own cluster.
         topic: The topic of the source.
         group: The consumer group of the workers.
-        stored: The stored positions of a paused deployment; None while the committed offsets of the group count.
+        stored: The stored positions of a paused deployment; None when the lag is computed from committed offsets.
     """
 
     cluster: KafkaAccess | None
@@ -54,7 +54,7 @@ class _Lag:
     read_at: float
 
 
-class KnownLags:
+class LagCache:
     """Returns lags without waiting for Kafka. Thread-safe.
 
     Args:

@@ -6,8 +6,8 @@ import pytest
 
 from headwater.model.pagination import ListPosition
 from headwater.model.pipeline_state import ConfigurationQuery, ConfigurationSummary
-from headwater.services import readable_revisions
-from headwater.services.readable_revisions import ReadableRevisions
+from headwater.services import revision_source_cache
+from headwater.services.revision_source_cache import RevisionSourceCache
 from headwater.stores.protocols.overview import OverviewStore, RevisionId, SourceStream
 
 
@@ -33,7 +33,7 @@ GOOD, BAD, REPAIRED = RevisionId("good", 1), RevisionId("bad", 1), RevisionId("b
 
 def test_each_revision_is_read_once() -> None:
     store = Store()
-    revisions = ReadableRevisions(store)
+    revisions = RevisionSourceCache(store)
     assert revisions.sources([GOOD, BAD]) == {GOOD: LOG}
     assert revisions.sources([GOOD, BAD, REPAIRED]) == {GOOD: LOG, REPAIRED: LOG}
     assert revisions.sources([]) == {}
@@ -41,9 +41,9 @@ def test_each_revision_is_read_once() -> None:
 
 
 def test_the_number_of_remembered_revisions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readable_revisions, "MAX_CACHED", 2)
+    monkeypatch.setattr(revision_source_cache, "MAX_CACHED", 2)
     store = Store()
-    revisions = ReadableRevisions(store)
+    revisions = RevisionSourceCache(store)
     revisions.sources([GOOD, BAD])
     assert revisions.sources([REPAIRED]) == {REPAIRED: LOG}
     assert revisions.sources([GOOD]) == {GOOD: LOG}

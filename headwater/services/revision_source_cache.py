@@ -1,4 +1,4 @@
-"""Caches the sources of the revisions that this version of Headwater can read."""
+"""Caches the source of each revision, or that Headwater can't read the revision."""
 
 import threading
 from collections.abc import Collection, Mapping
@@ -9,8 +9,8 @@ MAX_CACHED = 200_000
 """How many revisions are cached. With more, the cache is cleared, and the revisions are read again."""
 
 
-class ReadableRevisions:
-    """Caches the sources of revisions that can be read. Thread-safe.
+class RevisionSourceCache:
+    """Caches the source of each revision, or None if the revision can't be read. Thread-safe.
 
     The pipeline of a revision never changes. So a list reads only the pipelines that were saved since the last list.
     The first list after a start reads all of its pipelines.

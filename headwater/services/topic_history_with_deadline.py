@@ -1,4 +1,4 @@
-"""A history of topics whose calls end in time."""
+"""A TopicHistory with a deadline for all of its calls."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ LAST_CALL_S = 5.0
 """How long a call that begins within the time limit may go on after it."""
 
 
-class TimedHistory:
+class TopicHistoryWithDeadline:
     """A TopicHistory whose calls end in time.
 
     A call that begins after the time limit raises BrokerUnavailable. All other calls end LAST_CALL_S seconds after the

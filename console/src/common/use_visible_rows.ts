@@ -1,12 +1,12 @@
 import { type RefObject, useLayoutEffect, useState } from "react";
 
-/** Rows that are drawn above and below the ones in sight. */
-const MORE = 4;
-/** The drawn rows change in steps of so many, so that a frame of a scroll draws few. */
-const STEP = 2;
+/** How many rows are rendered above and below the visible ones. */
+const OVERSCAN_ROWS = 4;
+/** By how many rows the rendered part moves at once. A small step keeps the frames of a scroll short. */
+const STEP_ROWS = 2;
 
-/** Returns which rows of a list with rows of equal height are to be drawn: those in sight, and some around them. */
-export function useRowsInSight(
+/** Returns which rows of a list to render: the visible ones and some around them. All rows have the same height. */
+export function useVisibleRows(
   list: RefObject<Element | null>,
   count: number,
   rowHeight: number,
@@ -15,7 +15,7 @@ export function useRowsInSight(
   useLayoutEffect(() => {
     const measure = () => {
       const above = -(list.current?.getBoundingClientRect().top ?? 0) / rowHeight;
-      setFirst(Math.max(0, Math.floor((above - MORE) / STEP) * STEP));
+      setFirst(Math.max(0, Math.floor((above - OVERSCAN_ROWS) / STEP_ROWS) * STEP_ROWS));
     };
     measure();
     document.addEventListener("scroll", measure, { capture: true, passive: true });
@@ -25,7 +25,7 @@ export function useRowsInSight(
       removeEventListener("resize", measure);
     };
   }, [list, rowHeight, count === 0]);
-  const drawn = Math.ceil(screen.height / rowHeight) + 2 * MORE + STEP;
-  const start = Math.min(first, Math.max(0, count - drawn));
-  return { first: start, end: Math.min(count, start + drawn) };
+  const rendered = Math.ceil(screen.height / rowHeight) + 2 * OVERSCAN_ROWS + STEP_ROWS;
+  const start = Math.min(first, Math.max(0, count - rendered));
+  return { first: start, end: Math.min(count, start + rendered) };
 }

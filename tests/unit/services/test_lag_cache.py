@@ -10,7 +10,7 @@ from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 from headwater.model.positions import GroupPositions
 from headwater.services import optional_reads
-from headwater.services.known_lags import FRESH_S, KEPT_S, KnownLags, LagSource, stored_lag
+from headwater.services.lag_cache import FRESH_S, KEPT_S, LagCache, LagSource, stored_lag
 from tests.support.waiting import until
 
 WITHIN_S = 20
@@ -49,17 +49,17 @@ def kafka() -> Kafka:
 
 
 @pytest.fixture
-def lags(kafka: Kafka) -> Iterator[KnownLags]:
-    known = KnownLags(kafka.read, kafka.ends, [None], lambda: kafka.now)
+def lags(kafka: Kafka) -> Iterator[LagCache]:
+    known = LagCache(kafka.read, kafka.ends, [None], lambda: kafka.now)
     yield known
     known.close()
 
 
-def known(lags: KnownLags, *groups: str) -> Mapping[str, int]:
+def known(lags: LagCache, *groups: str) -> Mapping[str, int]:
     return lags.get({f"d-{group}": LagSource(None, TOPIC, group) for group in groups})
 
 
-def test_a_lag_is_known_after_it_was_read(kafka: Kafka, lags: KnownLags) -> None:
+def test_a_lag_is_known_after_it_was_read(kafka: Kafka, lags: LagCache) -> None:
     kafka.answers.clear()
     assert known(lags, "a", "b", "unknown") == {}
     kafka.answers.set()
@@ -67,7 +67,7 @@ def test_a_lag_is_known_after_it_was_read(kafka: Kafka, lags: KnownLags) -> None
     assert [sorted(groups) for groups in kafka.reads] == [["a", "b", "unknown"]]
 
 
-def test_groups_that_become_wanted_during_a_read_are_read_next(kafka: Kafka, lags: KnownLags) -> None:
+def test_groups_that_become_wanted_during_a_read_are_read_next(kafka: Kafka, lags: LagCache) -> None:
     kafka.answers.clear()
     known(lags, "a")
     known(lags, "b")
@@ -75,7 +75,7 @@ def test_groups_that_become_wanted_during_a_read_are_read_next(kafka: Kafka, lag
     until(lambda: known(lags, "a", "b") == {"d-a": 1, "d-b": 2}, WITHIN_S, "the lags")
 
 
-def test_a_fresh_lag_is_not_read_again(kafka: Kafka, lags: KnownLags) -> None:
+def test_a_fresh_lag_is_not_read_again(kafka: Kafka, lags: LagCache) -> None:
     until(lambda: known(lags, "a") == {"d-a": 1}, WITHIN_S, "the lag")
     kafka.lags["a"] = 7
     kafka.now += FRESH_S - 0.1
@@ -86,7 +86,7 @@ def test_a_fresh_lag_is_not_read_again(kafka: Kafka, lags: KnownLags) -> None:
     until(lambda: known(lags, "a") == {"d-a": 7}, WITHIN_S, "the new lag")
 
 
-def test_a_lag_that_can_not_be_read_again_is_forgotten(kafka: Kafka, lags: KnownLags) -> None:
+def test_a_lag_that_can_not_be_read_again_is_forgotten(kafka: Kafka, lags: LagCache) -> None:
     until(lambda: known(lags, "a") == {"d-a": 1}, WITHIN_S, "the lag")
     kafka.is_away = True
     kafka.now += KEPT_S - 0.1
@@ -95,7 +95,7 @@ def test_a_lag_that_can_not_be_read_again_is_forgotten(kafka: Kafka, lags: Known
     assert known(lags, "a") == {}
 
 
-def test_lags_come_back_with_kafka(kafka: Kafka, lags: KnownLags, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lags_come_back_with_kafka(kafka: Kafka, lags: LagCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optional_reads, "UNAVAILABLE_FOR_S", 0.1)
     kafka.is_away = True
     known(lags, "a")
@@ -103,7 +103,7 @@ def test_lags_come_back_with_kafka(kafka: Kafka, lags: KnownLags, monkeypatch: p
     until(lambda: known(lags, "a") == {"d-a": 1}, WITHIN_S, "the lag")
 
 
-def test_the_lag_of_a_paused_deployment_counts_from_its_stored_positions(kafka: Kafka, lags: KnownLags) -> None:
+def test_the_lag_of_a_paused_deployment_counts_from_its_stored_positions(kafka: Kafka, lags: LagCache) -> None:
     stored = GroupPositions(topic=TOPIC, topic_id="id", offsets={0: 4, 1: 7})
     paused = {"d1": LagSource(None, TOPIC, "g", stored)}
     until(lambda: lags.get(paused) == {"d1": 6}, WITHIN_S, "the lag")

@@ -1,4 +1,4 @@
-"""A member of a consumer group whose client is stalled although Kafka answers."""
+"""A member of a consumer group whose client is stuck although Kafka answers."""
 
 import contextlib
 import threading
@@ -19,52 +19,54 @@ from headwater.sources import kafka as kafka_source
 from tests.support.kafka import WAIT_S, KafkaServer
 from tests.support.sources import KafkaBench, Listener, joined, read
 
-LOOK_S = 1.0
+SHORT_REJOIN_AFTER_S = 1.0
 
 
 @pytest.fixture
 def bench(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaBench]:
-    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", LOOK_S)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", SHORT_REJOIN_AFTER_S)
     with contextlib.closing(KafkaBench(kafka)) as bench:
         bench.append(0, [b"a", b"b"])
         bench.pin({0: 0, 1: 0})
         yield bench
 
 
-def forgotten(bench: KafkaBench, instance_id: str | None) -> kafka_source.KafkaSource:
+def member_with_stuck_consumer(bench: KafkaBench, instance_id: str | None) -> kafka_source.KafkaSource:
     source = bench.member(instance_id)
     source.join(Listener())
-    source._consumer.unsubscribe()  # to the same effect: it never asks its group again
+    source._consumer.unsubscribe()  # like a stuck client, it sends no more requests to the group coordinator
     return source
 
 
 @pytest.mark.parametrize("instance_id", [None, "slot-0"])
-def test_joins_anew(bench: KafkaBench, instance_id: str | None) -> None:
-    source = forgotten(bench, instance_id)
+def test_a_stuck_consumer_is_replaced(bench: KafkaBench, instance_id: str | None) -> None:
+    source = member_with_stuck_consumer(bench, instance_id)
     assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")]
     source.commit({0: 2}, wait=True)
     assert bench.positions()[0] == 2
 
 
-def stays(source: kafka_source.KafkaSource) -> bool:
+def keeps_consumer(source: kafka_source.KafkaSource) -> bool:
     """Return whether the source keeps its consumer during several checks."""
-    member, until = source._consumer, time.monotonic() + 4 * LOOK_S
+    member, until = source._consumer, time.monotonic() + 4 * SHORT_REJOIN_AFTER_S
     while time.monotonic() < until:
         source.poll(10, 0.1)
     return source._consumer is member
 
 
-def test_one_that_has_its_share_stays(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_with_partitions_keeps_its_consumer(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", WAIT_S)
     source = bench.member("slot-0")
     joined(source)
-    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", LOOK_S)
-    assert stays(source)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", SHORT_REJOIN_AFTER_S)
+    assert keeps_consumer(source)
 
 
 @pytest.mark.long
-def test_one_without_a_share_stays(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", WAIT_S)  # three joins take longer than LOOK_S on a busy machine
+def test_a_member_without_partitions_keeps_its_consumer(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        kafka_source, "REJOIN_AFTER_S", WAIT_S
+    )  # three joins take longer than SHORT_REJOIN_AFTER_S on a busy machine
     sources = [bench.member(f"slot-{n}") for n in range(3)]  # of two partitions
     listeners = [Listener() for _ in sources]
     for source, listener in zip(sources, listeners, strict=True):
@@ -74,55 +76,58 @@ def test_one_without_a_share_stays(bench: KafkaBench, monkeypatch: pytest.Monkey
         assert time.monotonic() < until
         for source in sources:
             source.poll(10, 0.05)
-    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", LOOK_S)
+    monkeypatch.setattr(kafka_source, "REJOIN_AFTER_S", SHORT_REJOIN_AFTER_S)
     (idle,) = (source for source, listener in zip(sources, listeners, strict=True) if not listener.owned)
-    assert stays(idle)
+    assert keeps_consumer(idle)
 
 
 @contextlib.contextmanager
-def watching(source: kafka_source.KafkaSource, watch: TopicMonitor, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def with_monitor(
+    source: kafka_source.KafkaSource, monitor: TopicMonitor, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """Give the source another topic monitor."""
-    with contextlib.closing(watch), monkeypatch.context() as patch:
-        patch.setattr(source, "_monitor", watch)
+    with contextlib.closing(monitor), monkeypatch.context() as patch:
+        patch.setattr(source, "_monitor", monitor)
         yield
 
 
-def test_one_without_a_broker_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = forgotten(bench, "slot-0")
+def test_a_member_without_a_broker_keeps_its_consumer(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = member_with_stuck_consumer(bench, "slot-0")
     nowhere = source._access.model_copy(update={"bootstrap_servers": "127.0.0.1:1"})
-    with watching(source, TopicMonitor(nowhere, bench.topic), monkeypatch):
-        assert stays(source)
+    with with_monitor(source, TopicMonitor(nowhere, bench.topic), monkeypatch):
+        assert keeps_consumer(source)
 
 
-def test_one_whose_topic_nobody_leads_waits(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = forgotten(bench, "slot-0")
-    with watching(source, TopicMonitor(source._access, "no-such-topic"), monkeypatch):
-        assert stays(source)
+def test_a_member_of_a_missing_topic_keeps_its_consumer(bench: KafkaBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = member_with_stuck_consumer(bench, "slot-0")
+    with with_monitor(source, TopicMonitor(source._access, "no-such-topic"), monkeypatch):
+        assert keeps_consumer(source)
 
 
 @pytest.fixture
 def hanging_destruction(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let the destruction of each client hang until the end of the test."""
-    end, free = threading.Event(), LibrdkafkaClient._free
+    may_free = threading.Event()
+    free = LibrdkafkaClient._free
 
-    def free_at_the_end(client: LibrdkafkaClient, handle: Any) -> None:
-        end.wait()
+    def free_when_allowed(client: LibrdkafkaClient, handle: Any) -> None:
+        may_free.wait()
         free(client, handle)
 
     monkeypatch.setattr(librdkafka_client, "DESTROY_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(LibrdkafkaClient, "_free", free_at_the_end)
+    monkeypatch.setattr(LibrdkafkaClient, "_free", free_when_allowed)
     yield
-    end.set()
+    may_free.set()
 
 
 @pytest.mark.usefixtures("hanging_destruction")
 def test_clients_that_can_not_be_closed_end_the_worker(bench: KafkaBench) -> None:
-    source = forgotten(bench, "slot-0")
+    source = member_with_stuck_consumer(bench, "slot-0")
     assert read(source, 2) == [(0, 0, b"a"), (0, 1, b"b")], "the first client that can't be closed gets a successor"
     source._subscribe()
     source._consumer.unsubscribe()
     with pytest.raises(WorkerError, match="can't be closed"):
-        stays(source)
+        keeps_consumer(source)
 
 
 def test_a_member_with_an_unanswered_revocation_can_be_closed(kafka: KafkaServer, bench: KafkaBench) -> None:
@@ -137,7 +142,7 @@ def test_a_member_with_an_unanswered_revocation_can_be_closed(kafka: KafkaServer
         other.fetch(1, 1, 0.1)
         for change in member.take_rebalances():
             if change.is_assignment:
-                member.assign([])
+                member.incremental_assign([])
                 other.subscribe()
             else:
                 revoked = True

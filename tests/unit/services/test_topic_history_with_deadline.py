@@ -1,4 +1,4 @@
-"""TimedHistory: each call gets the time that is left."""
+"""TopicHistoryWithDeadline: each call gets the time that is left."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -7,7 +7,7 @@ import pytest
 
 from headwater.brokers.topic_history import CALL_TIMEOUT_S, TopicHistory
 from headwater.errors import BrokerUnavailable
-from headwater.services.timed_history import LAST_CALL_S, TimedHistory
+from headwater.services.topic_history_with_deadline import LAST_CALL_S, TopicHistoryWithDeadline
 
 TOPIC = "stream.base.log"
 CALLS: list[Callable[[TopicHistory], Any]] = [
@@ -38,7 +38,7 @@ class Slow:
 @pytest.mark.parametrize("timeout_s", [1.0, 5.0, 50.0])
 def test_the_calls_end_soon_after_the_time_limit(call: Callable[[TopicHistory], Any], timeout_s: float) -> None:
     slow = Slow()
-    history = TimedHistory(cast("Any", slow), lambda: slow.now, timeout_s)
+    history = TopicHistoryWithDeadline(cast("Any", slow), lambda: slow.now, timeout_s)
     while not history.is_over():
         before = slow.now
         call(history)
