@@ -83,7 +83,7 @@ class Fault:
 
 
 class RequestError(HeadwaterError):
-    """The request is not possible as it was sent. Change it before you send it again."""
+    """The request is not possible as it was sent, or not yet. The detail says what to do."""
 
 
 class MalformedRequest(RequestError):
@@ -159,9 +159,9 @@ class ConcurrentUpdate(Conflict):
 
 
 class StoredDataUnreadable(Conflict):
-    """This version of Headwater can't read the stored configuration.
+    """This version of Headwater can't read the stored configuration or its deployment.
 
-    Replace the configuration with PUT, or delete it.
+    The detail says what to do.
     """
 
 

@@ -200,7 +200,10 @@ class Settings(BaseSettings):
     http_header_fields: int = Field(100, ge=10, description="Maximum number of header fields of a request.")
     http_header_timeout_s: float = Field(10.0, gt=0, description="Seconds within which a request head must arrive.")
     http_stall_timeout_s: float = Field(
-        30.0, gt=0, description="Seconds without progress after which a request body or a response is aborted."
+        30.0,
+        gt=0,
+        description="Seconds without progress after which a request body is aborted; a response is aborted after twice "
+        "this time.",
     )
     http_min_bytes_per_s: float = Field(
         500.0,

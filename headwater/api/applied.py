@@ -44,7 +44,8 @@ class Applied(BaseModel):
         description="True when every batch of records that starts from now on sees all writes up to this version."
     )
     workers: list[AppliedWorker] = Field(
-        description="The workers that use the set; empty while the pipeline is paused or starting."
+        description="For a filter all workers of the pipeline; for a dataset the workers that may have looked it up. "
+        "Empty while the pipeline is paused, and until its first workers exist."
     )
 
     @classmethod

@@ -28,7 +28,7 @@ Credentials are not allowed, since the API key is an ordinary header and no cook
 def refusal_headers(origins: Collection[str], headers: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return the CORS headers of a response that the server sends instead of the application.
 
-    They are the headers that CORSMiddleware would set.
+    They let the same origins read the response as CORSMiddleware does.
 
     Args:
         origins: The origins whose web pages may call the API; `*` means all.

@@ -110,9 +110,9 @@ async def list_letters(
     ] = None,
 ) -> Response:
     """Lists the records that could not be processed, the newest first.
-    The list is also available while the pipeline is paused. A page has at most 8 MB of records, and looks at 20,000
-    letters at most. So with `error` or `transform` it may have fewer than `limit` letters, or none, although its cursor
-    is not null. The list ends where the cursor is null.
+    The list is also available while the pipeline is paused. A page has at most 8 MiB of records, or a single larger
+    one, and looks at 20,000 letters at most. So with `error` or `transform` it may have fewer than `limit` letters, or
+    none, although its cursor is not null. The list ends where the cursor is null.
     """
 
     def read() -> bytes:
@@ -135,7 +135,7 @@ class LetterSummaryBody(BaseModel):
     last: Timestamp
     example: str | None = Field(
         description="The id of the newest of these letters; null when it is not among the newest 5,000 letters of the "
-        "pipeline."
+        "pipeline, and always for `other`."
     )
 
 

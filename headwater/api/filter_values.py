@@ -166,7 +166,7 @@ async def applied(
 ) -> Applied:
     """Returns whether every worker has read a version of the filter's values.
     When `applied` is true, every batch of records that a worker starts after this response sees the write that returned
-    `version`. Workers report their versions about once a second.
+    `version`. A worker usually reports a new version within two seconds.
     """
     watched = await to_thread.run_sync(services.applied.filter_set, api_key.owner, config_id, transform_uid)
     return await wait_until_applied(services.applied, watcher, watched, version, wait)

@@ -183,7 +183,7 @@ class IdempotentRequest:
     def _call_service(self, method: Callable[..., None], *arguments: StoredResponse) -> None:
         """Call a method of the service for this request, and ignore an unavailable database.
 
-        The request has been executed, so its response must be sent even when it can't be stored.
+        An unavailable database must neither end a request that is running, nor prevent its response.
         """
         try:
             method(self._idempotency_id, self._request_id, *arguments)

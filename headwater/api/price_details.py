@@ -65,7 +65,7 @@ class PricePoint(BaseModel):
 
 
 class PriceHistory(BaseModel):
-    """The prices of a token over the last 25 hours."""
+    """The last 25 hours of a token's prices, up to its newest trade."""
 
     token_address: str
     chain: str
@@ -240,13 +240,13 @@ def list_tokens(
 @router.get(
     "/history",
     operation_id="getPriceHistory",
-    summary="The prices of a token over the last 25 hours",
+    summary="The prices of a token in the 25 hours before its newest trade",
     responses=problem_responses(422),
     openapi_extra=required_scopes("prices:read"),
 )
 def read_history(token_address: TokenAddress, chain: Chain, services: ServicesDep) -> PriceHistory:
     """Returns at most 60 prices, for a small plot.
-    The list is empty for a token without accepted trades in this time.
+    The list is empty for an unknown token.
     """
     ticks = services.price_details.history(Token(chain, token_address))
     return PriceHistory(token_address=token_address, chain=chain, points=_points(ticks))

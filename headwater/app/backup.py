@@ -42,8 +42,8 @@ STOP_WITHIN_S = 60.0
 def backup(settings: Settings, path: Path, *, with_secret_key: bool = True) -> dict[str, Any]:
     """Write a backup of the installation, which may be running.
 
-    Returns the manifest. Raises SetupError, Unavailable. No restore can start during a backup, and no backup during a
-    restore.
+    Returns the manifest. Raises SetupError, Unavailable. No restore into this data directory can start during a backup,
+    and no backup during such a restore.
 
     Args:
         settings: The settings of the installation.
@@ -180,7 +180,7 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
             data_directory.locked("controller"),
             data_directory.database_lock(exclusive=True),
         ):
-            _require_no_leader(endpoints)
+            _require_unused_database(endpoints)
             if not replace:
                 _require_empty(endpoints)
             cipher = FieldCipher(_secret_key_of(archive, endpoints), *old_secret_keys(settings))
@@ -213,20 +213,16 @@ def _secret_key_of(archive: Archive, endpoints: Endpoints) -> bytes:
     return key
 
 
-def _require_no_leader(endpoints: Endpoints) -> None:
-    """Raise SetupError when a controller leads.
+def _require_unused_database(endpoints: Endpoints) -> None:
+    """Raise SetupError when other processes use the database.
+
+    These are a leading controller, and all processes with connections to a database server.
 
     On this machine, the locks of the data directory already exclude `headwater up` and the controller, and the lock of
-    a database file excludes all other processes that use the file. An API that uses a database server is not detected.
+    a database file excludes all other processes that use the file.
     """
-    if endpoints.embeds_database and not endpoints.data_directory.database.exists():
-        return
-    url = endpoints.database_url()
-    if not database_backup.is_empty(url) and database_backup.has_leader(url, CONTROLLER_LEASE):
-        raise SetupError(
-            "A controller holds the lease of this database. Stop all processes of Headwater. If a controller was "
-            "killed, wait 10 s until its lease has expired."
-        )
+    if not endpoints.embeds_database or endpoints.data_directory.database.exists():
+        database_backup.require_unused(endpoints.database_url(), CONTROLLER_LEASE)
 
 
 def _require_empty(endpoints: Endpoints) -> None:
@@ -263,8 +259,8 @@ def _prepare_database(endpoints: Endpoints, archive: Archive, cipher: FieldCiphe
 def _draft_database(endpoints: Endpoints, archive: Archive, cipher: FieldCipher) -> Path:
     """Write the backup into a new database file.
 
-    The current database file is not changed, so an error loses nothing. A backup has no leases. Fencing tokens that are
-    issued after the restore must be higher than those in the current file.
+    The current database file is not changed, so an error loses nothing. The restore frees all leases of the backup.
+    Fencing tokens that are issued after it must also be higher than the tokens in the current file.
     """
     final = endpoints.data_directory.database
     draft = final.with_name(f"{final.name}.restoring")

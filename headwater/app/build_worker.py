@@ -171,8 +171,8 @@ def run_worker(spec: WorkerSpec, slot: int, reporter: HeartbeatReporter) -> int:
 def _pipeline_metrics(spec: WorkerSpec, slot: int, lookup_durations: deque[float]) -> Iterator[PipelineMetrics]:
     """Open the metrics of the worker, with their own connection to Valkey.
 
-    The connection has a short timeout. Each worker of a Pub/Sub source counts as a group of its own, because its
-    messages have no partitions.
+    The connection has a short timeout. Each worker of a Pub/Sub source counts as a group of its own, because it numbers
+    its partitions and offsets itself.
     """
     group = f"{spec.source_group}/{slot}" if isinstance(spec.source, PubSubPull) else spec.source_group
     with closing(connect(spec.redis_url, reply_timeout_s=METRICS_WRITE_TIMEOUT_S)) as client:

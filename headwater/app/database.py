@@ -45,7 +45,7 @@ def connect_database(endpoints: Endpoints, *, check_key: bool = True) -> Iterato
 def _locked_against_restore(endpoints: Endpoints) -> AbstractContextManager[None]:
     """Return a context that prevents a restore of the data directory's database.
 
-    A restore into a database server is not prevented.
+    A restore into a database server is prevented by open connections instead (see stores/sql/backup.py).
     """
     return endpoints.data_directory.database_lock() if endpoints.embeds_database else nullcontext()
 

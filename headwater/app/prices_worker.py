@@ -53,7 +53,7 @@ class PriceCollector(Collector):
         )
         yield CounterMetricFamily(
             "headwater_price_ticks_unpriced",
-            "Quoted ticks that were left out: too old, or without a price of their quote token.",
+            "Quoted ticks that were left out: too old, or without a price in USD.",
             self._price_writer.unpriced,
         )
 

@@ -242,7 +242,7 @@ class ClusterAdmin(Protocol):
         """Return the consumer lag of each group: end offset minus committed offset, in total.
 
         A group without committed offsets is not in the result. A partition without a committed offset does not count.
-        Fails after about two seconds, because an API response waits for it.
+        Fails after two to four seconds, because an API response waits for it.
         """
 
     def remove_all(self, resources: DeploymentResources) -> None:

@@ -19,7 +19,8 @@ class ClientErrors:
     """Remembers the last authentication or TLS error of a client. Thread-safe.
 
     The object is the client's `error_cb`, which is the only way in which librdkafka reports these errors. librdkafka
-    calls it inside `poll`, `consume` or `flush` of the client, and retries all other errors by itself.
+    calls it inside `poll`, `consume` or `flush` of the client. librdkafka retries after every error by itself, so all
+    other errors are ignored.
     """
 
     def __init__(self, access: KafkaAccess, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,6 +1,6 @@
 """Manages topics, users, ACLs and groups of a Kafka cluster.
 
-The cluster uses KRaft and the StandardAuthorizer.
+The cluster uses KRaft. A cluster whose users are managed has an authorizer; any other may have none.
 """
 
 import time

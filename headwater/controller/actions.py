@@ -25,7 +25,8 @@ class EnsureWorkers:
     """Make the running worker set equal to this one.
 
     Attributes:
-        is_repeated: Whether an earlier plan of the same rollout has contained the action.
+        is_repeated: Whether workers of this generation and revision were started before. The action then repeats that
+            start, or changes the number of workers.
     """
 
     worker_set: WorkerSet

@@ -151,14 +151,20 @@ class Autoscaler:
             after=decision.workers,
             reason=decision.reason,
         )
-        return self._scaling(decision, last, revision)
+        return self._scaling(decision, load, last, revision)
 
-    def _scaling(self, decision: Decision, last: Scaling | None, revision: DeployedRevision) -> Scaling:
+    def _scaling(self, decision: Decision, load: Load, last: Scaling | None, revision: DeployedRevision) -> Scaling:
         """Return what to store. A measured capacity is kept until another one is measured."""
         now, capacity = self.now(), None if last is None else last.capacity
         if decision.capacity:
             capacity = MeasuredCapacity(records_per_s=decision.capacity, measured_at=now, revision=revision.number)
-        return Scaling(workers=decision.workers, reason=decision.reason, changed_at=now, capacity=capacity)
+        return Scaling(
+            workers=decision.workers,
+            reason=decision.reason,
+            changed_at=now,
+            capacity=capacity,
+            partitions=load.partitions,
+        )
 
     def _partition_count(self, revision: DeployedRevision, now: float) -> int | None:
         """Return the number of partitions of the source; None when it is no limit."""

@@ -187,7 +187,8 @@ def _repeats(action: Action) -> bool:
     """Whether plans may contain an action many times in a row.
 
     SyncTopics runs every minute for topics with settings of their own. Teardowns and pauses repeat StopWorkers until
-    all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over.
+    all workers have ended, and a rollout repeats EnsureWorkers until its workers have taken over. The autoscaler logs
+    changes of the number of workers itself.
     """
     match action:
         case SyncTopics() | StopWorkers(must_have_ended=True) | EnsureWorkers(is_repeated=True):

@@ -33,7 +33,7 @@ class ResourceNames:
     """Names of resources of deployments, by kind.
 
     Attributes:
-        topics: Topics of sinks: `flow.<configuration id>.<sink>`.
+        topics: Topics of sinks, and dead-letter topics: `flow.<configuration id>.<sink or dlq>`.
         users: SCRAM users, and users that only have ACLs.
         groups: Consumer groups of the installation's own Kafka cluster.
         external_groups: Consumer groups of the other Kafka clusters in the stream bindings.

@@ -42,7 +42,7 @@ from headwater.stores.protocols.sets import PendingSets, SetStore
 log = structlog.get_logger(__name__)
 
 INTERRUPTED_AFTER = timedelta(minutes=1)
-"""How long a dataset may be in creation or deletion before the operation counts as interrupted."""
+"""How long ago a dataset must have been created before its unfinished creation or deletion counts as interrupted."""
 ABANDONED_AFTER = timedelta(minutes=10)
 """How long the first values of a filter may wait for the save of its configuration; then the save counts as failed."""
 REPLACED_REVISION_KEPT_FOR = timedelta(seconds=30)

@@ -41,7 +41,7 @@ class OrchestratorChannel(Protocol):
     def send(self, heartbeat: Heartbeat) -> bool:
         """Send one heartbeat, without blocking.
 
-        Return whether the orchestrator will read the heartbeat, even if this process is killed now.
+        Return whether the orchestrator will read the heartbeat's `isolation`, even if this process is killed now.
         """
 
 

@@ -250,10 +250,12 @@ class PartitionIsolation:
     def reasons(self) -> Iterator[str]:
         """Yield a sentence for the partition that is read alone, and for each quarantined one."""
         if self._isolated is not None:
-            yield (
-                "Workers were killed for memory, so each partition is read alone first. "
-                f"Partition {self._isolated.partition} is read now, from offset {self._isolated.offset} on."
+            cause = (
+                "Workers were killed for memory, so each partition is read alone first."
+                if self._isolates_partitions
+                else "A worker that read only this partition was killed for memory; it is tried again, alone."
             )
+            yield f"{cause} Partition {self._isolated.partition} is read from offset {self._isolated.offset} on."
         yield from self.unreadable().values()
 
 

@@ -4,8 +4,8 @@ The worker reads batches, passes them through the transforms, delivers them in o
 thread runs the loop, and `Worker.run_once` is one iteration. The loop waits for space in the producer's queue, for
 acknowledgements, and for Valkey. During a long wait the worker pauses the source and keeps polling it, so that
 the worker stays a member of its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then
-finishes the batches in flight, commits their positions, and drops the partitions. It does not retry the commit after
-REVOKE_BUDGET_S.
+finishes the batches in flight, commits their positions, and drops the partitions. It plans no further attempt to commit
+after REVOKE_BUDGET_S.
 
 Retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
@@ -48,7 +48,10 @@ CONNECT_TIMEOUT_S = 10.0
 JOIN_POLL_S = 0.2
 
 PAUSE_AFTER_S = 10.0
-"""How long a wait may last before the source is paused: pausing discards the records that were fetched ahead."""
+"""How long a wait may last before the source is paused: pausing discards the records that were fetched ahead.
+
+The wait before a retry of the transforms pauses the source at once.
+"""
 SLOW_TRANSFORMS = f"The transforms have worked on a batch of records for more than {PAUSE_AFTER_S:g} s."
 REVOKE_BUDGET_S = 5.0
 REVOKED_COMMIT_RETRY_S = 0.5
@@ -183,7 +186,7 @@ class Worker:
     def finish(self) -> bool:
         """Deliver and commit the batches in flight.
 
-        The commit is not retried after STOP_BUDGET_S. Return whether every batch is committed.
+        No further attempt to commit is planned after STOP_BUDGET_S. Return whether every batch is committed.
         """
         self._report()
         deadline = self._clock() + STOP_BUDGET_S
@@ -508,9 +511,10 @@ class Worker:
         self._batches.remove_partitions(partitions)
 
     def _drain(self, budget_s: float) -> bool:
-        """Finish and deliver the batches in flight, for at most `budget_s` seconds.
+        """Wait for the running commit, and then finish and deliver the batches in flight.
 
-        Returns whether all produced records are acknowledged, so that their positions may be committed.
+        The latter takes at most `budget_s` seconds. Returns whether all produced records are acknowledged, so that
+        their positions may be committed.
         """
         self._committer.try_finish(wait=True)
         deadline = self._clock() + budget_s
@@ -540,6 +544,6 @@ class Worker:
             self._send_heartbeat()
 
     def _send_heartbeat(self) -> bool:
-        """Send a heartbeat. Return whether the orchestrator will read the heartbeat."""
+        """Send a heartbeat. Return what `OrchestratorChannel.send` returns."""
         fields = self.metrics.heartbeat_fields() | self._isolation.heartbeat_fields()
         return self._reporter.report(*self._state(), progress=self._progress, **fields)

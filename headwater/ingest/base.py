@@ -30,8 +30,8 @@ class Step(NamedTuple):
 
     Attributes:
         records: The records.
-        position: Opaque bytes from which the chain reader can resume: usually a few kB; with zerolag streams about 85
-            bytes for each block of `reorg_depth`.
+        position: Opaque bytes from which the chain reader can resume: usually a few kB; with zerolag streams about 100
+        bytes for each block of `reorg_depth`.
         time_ms: The chain time of the newest event.
         skipped: The number of source events that were not converted, by reason.
         gaps: The number of places where source data is missing.

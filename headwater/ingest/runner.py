@@ -24,7 +24,7 @@ OpenedWriter = AbstractContextManager[tuple[StreamWriter, bytes | None]]
 """A context manager that yields a writer and the last stored position, which is None at the very first start."""
 
 COUNTS: Final[Mapping[str, str]] = {
-    "blocks": "Blocks whose records are in the normal streams.",
+    "blocks": "Blocks whose records are in the final streams.",
     "undecoded": "Logs without an ABI that fits, or too large when decoded; they are not in `decoded_log`.",
     "malformed": "Logs with the topics of a token transfer but invalid data; they give no token transfer records.",
     "reorgs": "Reorganisations that retracted records of zerolag streams.",

@@ -226,13 +226,13 @@ class Deployment:
     def worker_count(self, revision: DeployedRevision) -> int:
         """Return how many workers a revision has.
 
-        When the revision's `parallelism` is bounds, it is the number that the controller has chosen last, clamped to
-        these bounds; `min` until the controller has changed the number.
+        When the revision's `parallelism` is bounds, it is the number that the controller has chosen last, within these
+        bounds; `min` until the controller has changed the number.
         """
         parallelism = revision.config.parallelism
         if isinstance(parallelism, int):
             return parallelism
-        return parallelism.min if self.scaling is None else parallelism.clamp(self.scaling.workers)
+        return parallelism.min if self.scaling is None else self.scaling.workers_within(parallelism)
 
     @property
     def effective_revision(self) -> DeployedRevision:

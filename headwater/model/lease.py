@@ -17,7 +17,7 @@ class Candidate:
     """A process that requests a lease.
 
     Attributes:
-        holder: A random id that the process generates at each start. It is never written to a file.
+        holder: A random id that the process generates at each start. No process takes over the id of an earlier one.
         lock: The name of a file lock that the process holds; empty when the process holds none. Only one live process
             can hold a lock, so every other process that has held this lock has ended. A stored lease with the same lock
             is therefore free.

@@ -28,10 +28,6 @@ class WorkerBounds(BaseModel):
             )
         return self
 
-    def clamp(self, workers: int) -> int:
-        """Return the number within the bounds that is nearest to `workers`."""
-        return max(self.min, min(workers, self.max))
-
 
 def _tag(value: Any) -> str | None:
     if isinstance(value, dict | WorkerBounds):
@@ -79,6 +75,7 @@ class Scaling(BaseModel):
         reason: Why the number was changed last, in sentences.
         changed_at: When it was changed last.
         capacity: The capacity of a worker, measured when the number was last raised; None before that.
+        partitions: The number of partitions of the source when the number was changed last; None when it is no limit.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -87,3 +84,13 @@ class Scaling(BaseModel):
     reason: str
     changed_at: datetime
     capacity: MeasuredCapacity | None = None
+    partitions: int | None = None
+
+    def workers_within(self, bounds: WorkerBounds) -> int:
+        """Return the number of workers of a pipeline that has these bounds now.
+
+        It is the nearest number within the bounds, but not above the number of partitions: further workers would have
+        nothing to read.
+        """
+        usable = bounds.max if self.partitions is None else max(1, self.partitions)
+        return min(max(bounds.min, min(self.workers, bounds.max)), usable)

@@ -312,7 +312,7 @@ class Trial:
         records: The results of the first records; None when they were not wanted.
         done: The number of records that were processed.
         unprocessed_reason: Why some records were not processed; empty when all were.
-        summary: The results of all records that were processed; None when the trial has no records.
+        summary: The results of all records that were processed; None before the trial has run.
         comparison: The comparison with another revision; None when there is none.
     """
 

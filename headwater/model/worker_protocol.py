@@ -53,7 +53,8 @@ class TransformCounters(BaseModel):
 class Heartbeat(BaseModel):
     """The state of a worker.
 
-    The worker sends a heartbeat as a JSON line each second and at every change of its state.
+    The worker makes a heartbeat each second, at every change of its state, and when the version of a set has changed. A
+    process sends it as a JSON line; a Pod returns it in its report.
 
     Attributes:
         state: One of seven texts:

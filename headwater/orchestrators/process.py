@@ -59,7 +59,9 @@ send nothing to Kafka for longer than their session may last.
 """
 MANY_WORKERS = 16 * _CORES
 NICENESS_OF_MANY = 10
-"""The niceness of workers that have started and send a heartbeat when there are more than MANY_WORKERS.
+"""By how much the niceness of a worker is raised above that of this process.
+
+This happens with a heartbeat after its start, while there are more than MANY_WORKERS.
 
 Kafka, Valkey and the API on the same machine then have priority. Otherwise busy workers would leave Kafka so little CPU
 time that workers lose their membership of the consumer group, and repeat records. With few workers, a lower priority

@@ -53,8 +53,8 @@ class PriceWriter:
     Attributes:
         ticks: How many ticks were received.
         outliers: How many of the folded ticks have a price outside the accepted bands (stats.accepted_bands).
-        unpriced: How many quoted ticks were left out because they are too old, or because their quote token (the token
-            in whose units their price is) has no price.
+        unpriced: How many quoted ticks were left out because they are too old, because their price in USD would be 0 or
+            infinite, or because their quote token (the token in whose units their price is) has no price.
         ticks_in_memory: How many ticks were received since the last write.
     """
 
@@ -160,7 +160,8 @@ class PriceWriter:
                 "ends; a new one reads from the stored positions."
             )
         for token, state in states.items():
-            self._count_outliers(token, state)
+            is_registered = token in ticks or token in self._accepted_bands
+            self._count_outliers(token, state, is_registered=is_registered)
         quoted_ticks.on_written(quoted_write, tail_sizes, now_ms)
         self.unpriced += quoted_write.unpriced
         self._long_tails[partition] = {token for token in tails if tail_sizes[token] > TAIL_BYTES}
@@ -246,8 +247,11 @@ class PriceWriter:
             for ((token, bucket), ticks), archived in zip(to_archive.items(), stored, strict=True)
         }
 
-    def _count_outliers(self, token: bytes, state: TokenState) -> None:
-        """Count and log the new ticks outside the accepted bands, and cache the accepted bands."""
+    def _count_outliers(self, token: bytes, state: TokenState, *, is_registered: bool) -> None:
+        """Count and log the new ticks outside the accepted bands.
+
+        The accepted bands are cached if the token is registered in this period, as `_register_new_tokens` assumes.
+        """
         accepted = accepted_bands(state)
         for number, band in state.bands.items():
             if band.added and number not in accepted:
@@ -255,7 +259,8 @@ class PriceWriter:
                 time_ms, _, price = band.last
                 log.info("a price is an outlier", token=token.decode(), price=price, time_ms=time_ms)
             band.added = 0
-        self._accepted_bands[token] = _shared_bands(*accepted)
+        if is_registered:
+            self._accepted_bands[token] = _shared_bands(*accepted)
 
 
 @cache

@@ -53,7 +53,8 @@ class QuotedWrite:
     Attributes:
         tails: By key, the bytes to append to the tail.
         settled: By key, the result of the settlement.
-        unpriced: How many ticks were left out because they are too old or have no quote price.
+        unpriced: How many ticks were left out, because they are too old, have no quote price, or have a price in USD
+            that is 0 or infinite.
     """
 
     tails: dict[bytes, bytes] = field(default_factory=dict)
@@ -158,4 +159,4 @@ class QuotedTicks:
             write.settled[key] = result = settle(state, histories_by_quote, until, now_ms)
             write.unpriced += result.unpriced
             if result.unpriced:
-                log.info("quoted ticks without a quote price", token=key.decode(), count=result.unpriced)
+                log.info("quoted ticks have no price in USD", token=key.decode(), count=result.unpriced)

@@ -46,7 +46,8 @@ class Results:
     Attributes:
         record_count: The number of records that have results.
         interrupted: Whether the time limit interrupted the record after these records.
-        slow_indexes: The indexes of records that took more than 50 ms of wall time.
+        slow_indexes: The indexes of records that took more than 50 ms of wall time, alone or together with the up to 7
+            records that were timed with them.
         unfinished_indexes: The indexes of records without a final output after 16 passes. A pass runs those records of
             the segment that have no final output yet; the next pass follows when the values are looked up. For these
             records each answer led to a new lookup. They run alone.

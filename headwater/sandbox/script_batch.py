@@ -65,7 +65,7 @@ SIGKILL may come from the OOM killer, so it is counted separately.
 
 
 NOT_RUN = ScriptFailure("NotRun", "the outputs of the records before it are too large together", attempts=0)
-"""The failure of a row that did not run, because the outputs of the batch were too large."""
+"""The failure of a row that waited for a run, or for a repeated run, when the outputs of the batch became too large."""
 
 
 class Mode(enum.IntEnum):
@@ -258,7 +258,7 @@ class ScriptBatch:
         """Apply the results of a segment. `cpu_s` is the CPU time of its last pass.
 
         Returns True when the script must be reloaded: after an interruption of a blocking script, whose variables may
-        then be inconsistent, and after a record failed with a timeout.
+        then be inconsistent, and after a record in the mode ALONE failed with a timeout.
         """
         if segment.mode.is_lone:
             return self._evaluate_lone_run(segment, results, cpu_s)

@@ -51,7 +51,7 @@ class AppliedState:
     """The present version of a set, and what its workers have read.
 
     Attributes:
-        workers: The workers that use the set.
+        workers: For a filter all workers of the pipeline; for a dataset the workers that may have looked it up.
         is_starting: Whether the pipeline is starting: its workers do not exist yet, so no version is applied.
     """
 
@@ -169,8 +169,9 @@ class AppliedVersions:
 def _uses_dataset(worker: ObservedWorker, set_id: SetId) -> bool:
     """Return whether a worker may have looked a dataset up.
 
-    A worker whose last report has no version of the dataset has not looked it up. A worker that has not sent a report
-    yet may have looked it up, if it runs or is terminating; a worker in any other status has not begun to work.
+    A worker whose last report has no version of the dataset has not looked it up since its start, or has looked up
+    MAX_REPORTED_DATASETS others since then (see engine/set_versions.py). A worker that has not sent a report yet may
+    have looked it up, if it runs or is terminating; a worker in any other status has not begun to work.
     """
     if worker.set_versions is None:
         return worker.status in (ObservedWorkerStatus.RUNNING, ObservedWorkerStatus.TERMINATING)

@@ -36,7 +36,7 @@ MAX_SCANNED_BYTES = 64 << 20
 MAX_EXAMPLES_SCANNED = 5_000
 """How many of the newest letters a summary looks at to find examples."""
 MAX_PAGE_BYTES = 8 << 20
-"""A page ends before its records exceed this size. It has at least one letter."""
+"""A page ends before its records exceed this size. A single letter may be larger."""
 TIMEOUT_S = 10.0
 """After this time, a request reads no further letters from Kafka, and fails."""
 

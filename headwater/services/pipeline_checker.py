@@ -37,7 +37,7 @@ class CheckedPipeline:
 
     Attributes:
         initial_values: The initial values of new filters, by the uid of the transform.
-        new_filter_pointers: The pointers of the filters that the stored revision does not have.
+        new_filter_pointers: The pointers of the filters that get a new set.
         removed_filters: The filters of the stored revision that `config` does not have.
     """
 
@@ -52,6 +52,7 @@ class PipelineChecker:
     """Checks the pipeline of a request, and assigns uids to its transforms and sinks.
 
     All checks block while the sandbox compiles scripts. They raise InvalidInput with all faults, and SandboxFailed.
+    Scripts are compiled only when there is no other fault.
     """
 
     def __init__(

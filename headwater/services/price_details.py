@@ -62,12 +62,11 @@ class PriceDetails:
         """
         period = int(self._now().timestamp()) // LIST_PERIOD_S
         prefixes = {query, *(f"{chain}:{query}" for chain in self._store.chains())} if query else {""}
-        found: list[bytes] = []
+        found = set[bytes]()  # the query may also be the beginning of a chain's name, so tokens may be found twice
         for prefix in sorted(prefixes):
             if len(found) <= limit:
-                count = limit + 1 - len(found)
-                found += self._store.tokens_after(after.encode(), prefix.lower().encode(), count, period)
-        names = sorted({*found})
+                found |= {*self._store.tokens_after(after.encode(), prefix.lower().encode(), limit + 1, period)}
+        names = sorted(found)
         page = [Token(*name.decode().split(":", 1)) for name in names[:limit]]
         last = names[limit - 1].decode() if len(names) > limit else None
         return self._prices.read(page), last
@@ -80,7 +79,7 @@ class PriceDetails:
         return ExplainedPrice(result.statuses[0], result.stats[0], result.quote_stale[0], explanation)
 
     def history(self, token: Token) -> Sequence[Tick]:
-        """Return the prices of a token in the last 25 hours, oldest first.
+        """Return the prices of a token in the 25 to 26 hours before its newest trade, oldest first.
 
         Raises RedisUnavailable, PriceStateUnreadable.
         """

@@ -18,7 +18,7 @@ from headwater.stores.protocols.sets import SetCounts, SetStore, SetWriteResult,
 VALUES_PER_STEP = 50_000
 """A replace, whose number of values is not known in advance, reserves this many values at a time."""
 RESERVATION_TTL_S = 3_600.0
-"""A reservation that has not been renewed for this long has expired, because its writer has been killed."""
+"""A reservation that has not been renewed for this long has expired."""
 SET_VALUES: QuotaName = "set_values"
 
 
@@ -181,7 +181,7 @@ class _ActiveReservation:
         """Release the reservation, or mark it as written.
 
         It is marked as written when the database does not record the set for its owner yet. The reservation then counts
-        until the database does.
+        until the database does, for RESERVATION_TTL_S at most.
         """
         if self._is_recorded():
             self._stores.reservations.remove([self._reservation.id])

@@ -160,7 +160,7 @@ class _Step:
 
         The output index of a record tells the outputs of one source record apart. A filter keeps the index of a row.
         The first output of a script for a row with the index i has the index `output_index(i, 0)`. A row that has not
-        failed is dropped when no output of its source record has this index.
+        failed is dropped when no output of its source record has the index of the row's first output.
         """
         kept = set(zip(self.output_source_numbers, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}

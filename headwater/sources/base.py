@@ -89,7 +89,8 @@ class Source(Protocol):
 
     Only the engine's thread uses it, except for `group_metadata`, which the commit thread calls.
 
-    Implementations: sources/kafka.py, sources/pubsub.py, and some in memory for tests.
+    Implementations: sources/kafka.py, sources/dead_letter_source.py, which derives from it, sources/pubsub.py, and some
+    in memory for tests.
 
     A Pub/Sub subscription has neither partitions nor offsets, so its source behaves differently. Each worker numbers
     partitions and offsets by itself; the numbers are valid in this worker only. The source assigns all partitions when

@@ -3,18 +3,26 @@
 Some of them were made during writes.
 """
 
+import base64
 import threading
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headwater.model.price.archive import TimeBucket
+from headwater.model.price.band import hour_of
+from headwater.model.price.tick import partition_of
 from headwater.model.quota import Reservation
 from headwater.model.value_sets import SetId, dataset_set_id, filter_set_id
+from headwater.stores.protocols.prices import PriceWrite
 from headwater.stores.redis import backup
 from headwater.stores.redis.client import Client, connect
 from headwater.stores.redis.dataset_names import RedisDatasetNames
+from headwater.stores.redis.prices import RedisPrices
 from headwater.stores.redis.reservations import RedisReservations
 from headwater.stores.redis.sets.pending_sets import RedisPendingSets
 from headwater.stores.redis.sets.set_store import RedisSetStore
@@ -109,6 +117,32 @@ def test_pending_sets_arrive_and_reservations_do_not(source: Client, target: Cli
     assert (loaded.begun_sets, loaded.keys) == (0, 1)
     assert RedisPendingSets(target).added_before(T0 + timedelta(seconds=1)) == [FILTER]
     assert RedisReservations(target).all() == []
+
+
+def test_ticks_that_move_meanwhile_are_in_the_dump(source: Client, target: Client) -> None:
+    token, bucket = b"base:0xaa", TimeBucket(hour_of(int(time.time() * 1000)))
+    partition, prices = partition_of(token), RedisPrices(source)
+    prices.acquire_partitions("worker", "ticks", [partition])
+
+    def write(kind: str, value: bytes, **fields: Any) -> None:
+        empty: dict[str, Any] = {"states": {}, "archived": {}, "tails": {}}
+        prices.write(partition, "worker", PriceWrite(1, **(empty | {kind: {token: value}} | fields)))
+
+    write("tails", b"tick", unsettled=[token])
+    taken = []
+    for entry in backup.dump(source):
+        taken.append(entry)
+        key = base64.b64decode(entry["key"])
+        if b":unsettled" in key:
+            write("tails", b"", settled=[token])
+        elif b":n:" in key:
+            write("states", b"tick")
+        elif b":t:" in key:
+            write("states", b"", archived={(token, bucket): b"tick"})
+    backup.load(target, taken)
+    [(state, tail)] = RedisPrices(target).read(partition, [token])
+    assert (tail, state, RedisPrices(target).read_archived([(token, bucket)])) == (b"tick", b"tick", [b"tick"])
+    assert [*RedisPrices(target).unsettled(partition)] == [token]
 
 
 def test_lists_and_slots_are_data_and_are_cleared(target: Client) -> None:

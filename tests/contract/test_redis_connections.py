@@ -72,6 +72,13 @@ def test_user_and_database(admin: Any) -> None:
         client.close()
 
 
+def test_a_missing_password_is_reported(admin: Any) -> None:
+    client = connect(f"redis://127.0.0.1:{port(admin)}")
+    with pytest.raises(RedisUnavailable, match="requires a user and password"):
+        client.pipeline([("GET", "x")])
+    client.close()
+
+
 def test_a_wrong_password_is_reported(admin: Any) -> None:
     client = connect(f"redis://me:wrong@127.0.0.1:{port(admin)}")
     with pytest.raises(RedisUnavailable, match="rejected the user or password"):

@@ -123,15 +123,16 @@ def test_a_backup_of_the_first_schema_is_restored(target: str) -> None:
 @pytest.mark.parametrize("revision", ["0001", "0004", "0005"])
 def test_a_leader_is_found_in_a_schema_of_any_revision(target: str, revision: str) -> None:
     backup.load(target, revision, [])
-    assert not backup.has_leader(target, "controller")
+    backup.require_unused(target, "controller")
     connections = Connections(make_engine(target))
     with connections.writing() as connection:
         expires_at = "datetime('now', '+1 hour')" if target.startswith("sqlite") else "now() + interval '1 hour'"
         values = f"VALUES ('controller', 'a', 1, {expires_at})"
         connection.execute(text(f"INSERT INTO leases (name, holder, fencing, expires_at) {values}"))
     connections.close()
-    assert backup.has_leader(target, "controller")
-    assert not backup.has_leader(target, "another")
+    with pytest.raises(SetupError, match="holds the lease"):
+        backup.require_unused(target, "controller")
+    backup.require_unused(target, "another")
 
 
 def test_existing_rows_are_replaced_and_leaders_are_fenced(source: str, target: str) -> None:
@@ -171,6 +172,8 @@ def test_a_database_in_use_is_not_replaced(shared_postgres: PostgresServer, post
         rows = list(snapshot.rows)
     with pytest.raises(SetupError, match="uses this database"):
         backup.load(postgres_url, snapshot.revision, rows)
+    with pytest.raises(SetupError, match="uses this database"):
+        backup.require_unused(postgres_url, "another")
     assert user.flows.list(OWNER)
     user.close()
 

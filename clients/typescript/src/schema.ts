@@ -10,7 +10,7 @@ export interface components {
             applied: boolean;
             /** @description The version that the request names. */
             version: number;
-            /** @description The workers that use the set; empty while the pipeline is paused or starting. */
+            /** @description For a filter all workers of the pipeline; for a dataset the workers that may have looked it up. Empty while the pipeline is paused, and until its first workers exist. */
             workers: components["schemas"]["AppliedWorker"][];
         };
         /** @description A worker that uses the set. */
@@ -306,7 +306,7 @@ export interface components {
             count: number;
             /** @description The class of the error. */
             error: string;
-            /** @description The id of the newest of these letters; null when it is not among the newest 5,000 letters of the pipeline. */
+            /** @description The id of the newest of these letters; null when it is not among the newest 5,000 letters of the pipeline, and always for `other`. */
             example: string | null;
             /** @example 2026-01-02T03:04:05.678Z */
             first: string;
@@ -777,7 +777,7 @@ export interface components {
             unaccepted: components["schemas"]["UnacceptedPrice"][];
             windows: components["schemas"]["PriceWindow"][];
         };
-        /** @description The prices of a token over the last 25 hours. */
+        /** @description The last 25 hours of a token's prices, up to its newest trade. */
         PriceHistory: {
             chain: string;
             /** @description The last accepted trade of each hour, and of each 5 minutes of the last one to two hours; oldest first. An interval without a trade has no point. */

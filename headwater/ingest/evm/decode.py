@@ -40,7 +40,7 @@ class Decoded(NamedTuple):
 class EventDecoder:
     """Decodes the logs of one event.
 
-    For an indexed parameter that is longer than a word, the value is the hash in the topic. The constructor raises
+    For an indexed string, bytes, array or tuple, the value is the hash in the topic. The constructor raises
     ValueError when the type of a parameter is not an ABI type.
     """
 
@@ -87,7 +87,7 @@ class EventDecoder:
 def _topic_type(param: Param) -> WordType:
     """Return the type of the word in the topic of an indexed parameter.
 
-    It is the type of the parameter, or the type of a hash when the value is longer than a word.
+    It is the type of the parameter, or the type of a hash for a string, bytes, array or tuple.
     """
     word_type = word_type_of(param.type) or word_type_of("bytes32")
     assert word_type is not None

@@ -1,4 +1,4 @@
-"""Makes the steps of the normal streams, which have the final blocks in order."""
+"""Makes the steps of the final streams, which have the final blocks in order."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence

@@ -335,7 +335,10 @@ class NodePool:
                 log.error("the check of a node failed", node=node.name, reason=type(error).__name__)
 
     def _check_node(self, node: _Node, fetcher: BlockFetcher) -> None:
-        """Record a node's head, and compare its hash of the newest fetched block that it can have."""
+        """Record a node's head, and compare a block's hash.
+
+        The block is the newest fetched one that is not above this head. Its hash must be the hash that was fetched.
+        """
         latest = fetcher.header(LATEST)
         if latest is None:
             return

@@ -39,7 +39,7 @@ class Position(msgspec.Struct, frozen=True):
 
     Attributes:
         chain_id: The id of the chain (EIP-155).
-        final: The last block whose records are in the normal streams.
+        final: The last block whose records are in the final streams.
         recent: The last blocks in the zerolag streams, in order. After the first start it has only the start block,
             which is the block before the first written block, without records.
     """
@@ -49,7 +49,7 @@ class Position(msgspec.Struct, frozen=True):
     recent: tuple[ZerolagBlock, ...] = ()
 
     def encode(self) -> bytes:
-        """Encode the position for storage, in about 85 bytes for each recent block."""
+        """Encode the position for storage, in about 100 bytes for each recent block."""
         return msgspec.json.encode(self)
 
 

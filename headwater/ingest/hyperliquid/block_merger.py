@@ -207,8 +207,8 @@ class FolderBlocks:
     def may_still_receive(self, time_ms: int) -> bool:
         """Return whether this folder may still receive the block of this time.
 
-        The caller asks for the oldest unread block of all folders. So a folder with unread lines may not, because its
-        next block is not older, and the node writes the blocks of a folder in order.
+        The caller asks about the oldest unread block of all folders. A folder with unread lines can't receive this
+        block any more: its next block is not older, and the node writes the blocks of a folder in order.
         """
         if self.part is not None or self.reader.now() - self.reader.changed_at() >= FOLDER_IDLE_TIMEOUT_S:
             return False

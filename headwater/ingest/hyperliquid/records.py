@@ -362,5 +362,5 @@ def _split_deltas(deltas: list[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
 
 
 def block_record(event: msgspec.Raw, height: int | None) -> StreamRecord:
-    """Convert the event of `read_replica_line` to a record."""
+    """Convert the encoded record of a block to a record of the stream."""
     return StreamRecord("block", f"{_CHAIN}:{height}".encode(), bytes(event))

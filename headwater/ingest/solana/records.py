@@ -35,7 +35,7 @@ Json = dict[str, Any]
 def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
     """Yield a record for each transaction of a block except votes.
 
-    Raises ValueError when a transaction can't be converted.
+    Raises ValueError or IndexError when a transaction can't be converted.
     """
     block_members = {
         "block_slot": slot,
@@ -52,8 +52,8 @@ def records(block: Block, slot: int, chain_name: str) -> Iterator[StreamRecord]:
 def transaction_record(entry: TransactionEntry, index: int, block_members: Json) -> Json | None:
     """Return the record of a transaction; None for a vote.
 
-    `block_members` are the members of the record that describe the block. Raises ValueError when the transaction can't
-    be converted.
+    `block_members` are the members of the record that describe the block. Raises ValueError or IndexError when the
+    transaction can't be converted.
     """
     transaction, meta = decode_transaction(entry), entry.meta
     if transaction is None:

@@ -208,8 +208,8 @@ class _Rollout:
     def _may_hand_over(self) -> bool:
         """Return whether slots may hand over.
 
-        The replacement of all workers begins when all successors are prepared. When a kept Pod is a worker already, it
-        has begun, or single slots are updated or removed, which then hand over by themselves.
+        The replacement of all workers begins when all successors are prepared. When a kept Pod is a worker already, the
+        replacement has begun, or only single slots are updated or removed; these slots hand over one by one.
         """
         if not self._ending_workers or any(pod.is_worker for pod in self._kept.values()):
             return True

@@ -29,7 +29,7 @@ DEFAULT_DIALECT = Dialect()
 class Reader(Protocol):
     """Reads the records of one file once.
 
-    Raises OSError, EOFError or ValueError when the file is damaged.
+    Raises csv.Error, or one of compression.DAMAGE_ERRORS, when the file is damaged.
     """
 
     @property

@@ -11,7 +11,7 @@ from headwater.record_files.formats.base import BadRecordHandler, Dialect
 class JsonLinesReader:
     """Implements formats.base.Reader for JSON lines.
 
-    Yields the non-empty lines unchanged and unchecked.
+    Yields the non-empty lines unchecked, without white space at their ends and without a byte order mark.
     """
 
     number_unit = "line"

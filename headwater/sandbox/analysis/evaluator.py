@@ -157,9 +157,9 @@ class ReachabilityEvaluator:
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
-            # `new Set(list)` copies the members of its argument, but `new Array(list)` holds the argument itself. So
-            # the nearest surviving object may be one member away, which `in_new_object` would not say. The depth grows
-            # by one level, as in `in_surviving_object`.
+            # `new Set(list)` copies the members of its argument. So a surviving member of the list is one member away
+            # from the set, where `in_new_object` would say two. `new Array(list)` holds the argument itself, so the
+            # depth grows by one level, as in `in_surviving_object`.
             holds_only_harmless_members = path != "Array" and not arguments.member().reaches_something
             if holds_only_harmless_members or not arguments.reaches_something:
                 return NOTHING

@@ -1,8 +1,8 @@
 """Applies Landlock.
 
-The process can read only Deno's binary, the dynamic loader with its cache, and Deno's libraries. Where the kernel's
-Landlock has these restrictions, TCP, abstract sockets and signals to other processes are denied too; the seccomp filter
-denies them in any case.
+The process can read only Deno's binary, the dynamic loader with its cache, and Deno's libraries; a child that validates
+scripts can also read /proc/self/maps. Where the kernel's Landlock has these restrictions, TCP, abstract sockets and
+signals to other processes are denied too; the seccomp filter denies them in any case.
 """
 
 import os

@@ -104,9 +104,9 @@ class _Loader:
     def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadResult:
         """Load a text that the type stripper can't parse, if it is a module.
 
-        Otherwise, or if V8 can't compile the converted module, raises InvalidScript. This is the stripper's error if it
-        is not a syntax error or names unsupported TypeScript; else it is V8's error. For a module, V8's error is the
-        one for the converted text.
+        Otherwise, or if V8 can't compile the converted module, raises InvalidScript. The error is the stripper's, if it
+        is no syntax error or has a place in the text. Otherwise it is V8's error, for a module about the converted
+        text.
         """
         if (
             failure.error == "SyntaxError"

@@ -11,7 +11,7 @@ class KeyStore(Protocol):
     """API keys."""
 
     def create(self, key: ApiKey) -> None:
-        """Store a new key."""
+        """Store a new key. Raises Conflict when a key has this id already."""
 
     def find(self, key_id: str) -> ApiKey | None:
         """Return the key with this id, also when it is revoked."""

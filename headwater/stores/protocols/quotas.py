@@ -30,7 +30,7 @@ class QuotaStore(Protocol):
         """
 
     def overrides(self) -> Mapping[str, Limits]:
-        """Return by owner the limits that differ from the settings because `set_limits` set them."""
+        """Return by owner the limits that `set_limits` has set, also those equal to the settings."""
 
     def sets(self, owner: str | None = None) -> Sequence[SetId]:
         """Return the sets of an owner, or of all owners: datasets, and filters of revisions.

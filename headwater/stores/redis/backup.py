@@ -24,7 +24,15 @@ VALUES_PER_ENTRY: Final = 10_000
 KEYS_PER_ROUND_TRIP: Final = 500
 MAX_ATTEMPTS: Final = 20
 _SET_KINDS: Final = (FILTER_SET, DATASET)
-_OTHER_KEYS: Final = ("{px*", "{dm:*", "{dn:*", "{headwater}:*")
+_PRICE_KEYS: Final = ("{px:*}:who", "{px:*}:unsettled", "{px:*}:n:*", "{px:*}:t:*", "{px:*}:h:*", "{px}:*")
+"""Patterns of the keys of prices (see stores/redis/prices.py), in the order in which they are dumped.
+
+The offset up to which ticks of a partition are written is dumped first, so all further keys may contain ticks beyond
+it. After a restore these ticks are folded again, and a tick that is folded twice counts once. A tick moves from a tail
+to a state, and from there to an archive; a key leaves the unsettled ones when its ticks are settled. In this order, no
+tick and no unsettled key is missed that moves during the dump.
+"""
+_OTHER_KEYS: Final = (*_PRICE_KEYS, "{dm:*", "{dn:*", "{headwater}:*")
 """Patterns of the keys of prices, metrics and redrives, dataset names, and the list of the sets to sweep."""
 _NOT_DUMPED: Final = ("{rl:*", reservations.KEY, tail_slots.KEY)
 """Patterns of the keys of rate limits, quota reservations and live tails, which belong to requests in progress."""
@@ -41,25 +49,18 @@ There are three kinds of entries:
 
 
 def dump(client: Client) -> Iterator[Entry]:
-    """Yield all data in entries of bounded size. The server may be in use.
+    """Yield all data, a set in entries of bounded size. The server may be in use.
 
     The dump of a set contains each value that is a member during the whole read, and never mixes the values of two
-    replacements. The ownership hash of a price partition contains the offset up to which ticks are written. It is read
-    before the states of the partition, so a state may contain ticks beyond that offset. After a restore they are folded
-    again, and a tick that is folded twice counts once. The list of pending sets is read before the sets, so that it
-    contains a set whose configuration is saved meanwhile; the cleanup keeps saved sets.
+    replacements. The list of pending sets is read before the sets, so that it contains a set whose configuration is
+    saved meanwhile; the cleanup keeps saved sets.
     """
     yield from _dump_keys(client, [pending_sets.KEY.encode()])
     for kind in _SET_KINDS:
         for set_id in sorted(_sets(client, kind), key=lambda set_id: set_id.id):
             yield from _dump_set(client, set_id)
     for pattern in _OTHER_KEYS:
-        yield from _dump_keys(client, sorted(set(client.scan(pattern)), key=_ownership_hashes_first))
-
-
-def _ownership_hashes_first(key: bytes) -> tuple[bool, bytes]:
-    """Return the sort key that puts the ownership hashes before all other keys."""
-    return not key.endswith(b":who"), key
+        yield from _dump_keys(client, sorted(set(client.scan(pattern))))
 
 
 def _sets(client: Client, kind: str) -> set[SetId]:

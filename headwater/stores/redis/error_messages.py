@@ -69,6 +69,8 @@ def _message(error: Exception) -> str | None:
 
     Returns None when the server is healthy and the command was wrong.
     """
+    if isinstance(error, redis.RedisError) and error.status_code in _MESSAGES_BY_CODE:
+        return _MESSAGES_BY_CODE[error.status_code]
     for error_class, code in _CODES_BY_CLASS.items():
         if isinstance(error, error_class):
             return _MESSAGES_BY_CODE[code]

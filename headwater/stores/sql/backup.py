@@ -152,13 +152,19 @@ def highest_fencing_token(url: str) -> int:
         return _highest_fencing_token(connection)
 
 
-def has_leader(url: str, lease: str) -> bool:
-    """Return whether a process holds a lease. The schema may have any revision.
+def require_unused(url: str, lease: str) -> None:
+    """Raise SetupError when other processes use a database.
 
-    Raises SetupError and DatabaseUnavailable.
+    A process uses it when it holds the lease, or when it has a connection to PostgreSQL. The schema may have any revision. Also raises DatabaseUnavailable.
     """
     with _reading(url) as connection:
-        return is_held(connection, lease)
+        if inspect(connection).has_table(_VERSION_TABLE) and is_held(connection, lease):
+            raise SetupError(
+                "A controller holds the lease of this database. Stop all processes of Headwater. If a controller was "
+                "killed, wait 10 s until its lease has expired."
+            )
+        if connection.dialect.name == "postgresql":
+            _require_no_other_connections(connection)
 
 
 @contextmanager

@@ -38,7 +38,8 @@ STATEMENT_TIMEOUT_S = 15
 SILENT_SERVER_TIMEOUT_S = 10
 """How long PostgreSQL's machine may be unreachable before a connection to it is closed."""
 POOL_SIZE = 8
-# The API handles up to 40 requests at once in threads, each of which uses one connection at most.
+# The API handles most requests in 40 threads, each of which uses one connection at most. Key checks, uploads and trials
+# have further threads, and wait when all connections are in use.
 SQLITE_OVERFLOW = 40
 # PostgreSQL allows 100 connections in all by default, so here requests wait for a free connection.
 POSTGRESQL_OVERFLOW = 12

@@ -341,7 +341,7 @@ Index(
     postgresql_where=HOLDS_NAME,
 )
 
-# Rows are only added; a pending row is changed once, when it is closed.
+# A row is changed at most once, when a pending entry is closed. `SqlAudit.purge` deletes old rows.
 audit = Table(
     "audit",
     metadata,

@@ -207,6 +207,18 @@ def test_nothing_is_replaced_while_an_api_alone_uses_the_database(installation: 
     assert "f2" in content(installation)[0]  # type: ignore[operator]  # the first part is the list of ids
 
 
+def test_a_database_server_in_use_is_not_replaced(installation: Path, postgres_url: str, tmp_path: Path) -> None:
+    file, target = tmp_path / "backup", DataDirectory(tmp_path / "target")
+    backup(settings_of(installation), file)
+    settings = Settings(data_dir=target.path, database_url=postgres_url)
+    target.create()
+    with connect_database(Endpoints(settings, target)) as database:
+        database.flows.list(OWNER)
+        with pytest.raises(SetupError, match="Headwater uses this database"):
+            restore(settings, file, replace=True)
+    target.require_no_unfinished_restore()
+
+
 def test_nothing_is_saved_while_a_restore_is_under_way(installation: Path, tmp_path: Path) -> None:
     file = tmp_path / "backup"
     with (

@@ -173,7 +173,7 @@ def test_a_reorganisation_is_retracted_and_never_in_the_final_stream(fast_stream
 def assert_retracted(streams: Streams, stream: str, orphans: set[str]) -> list[Written]:
     """Assert that zerolag records of orphaned blocks are retracted.
 
-    They must not be in the normal stream.
+    They must not be in the final stream.
 
     Return the records that a consumer of the zerolag stream has after it applies all retractions.
     """
@@ -242,7 +242,7 @@ def wait_for_all(streams: Streams, anvil: Anvil, first: int, last: int) -> None:
 
 
 def assert_once(streams: Streams, tokens: Tokens, anvil: Anvil, first: int, last: int) -> None:
-    """Assert that the normal streams have the final chain's events once."""
+    """Assert that the final streams have the final chain's events once."""
     assert_transfers(streams, tokens)
     assert sorted(record.key for record in streams.read("log")) == sorted(map(log_key, chain_logs(anvil, first, last)))
 

@@ -106,6 +106,17 @@ class TestFollowingTheLoad:
         load.run(90)
         assert running(world) == 4
 
+    def test_a_minimum_above_the_number_of_partitions(self, world: World, load: Load) -> None:
+        world.database.flows.save(elastic(low=6, high=8, revision=2))
+        world.database.deployments.request_redeploy("owner", FLOW)
+        world.pass_time(40)
+        load.run(60)
+        scaling = active(world).scaling
+        assert scaling is not None
+        assert (running(world), scaling.workers) == (4, 4)
+        load.run(30)
+        assert active(world).scaling == scaling
+
     def test_a_fixed_number_reads_no_lag(self, world: World) -> None:
         world.deploy()
         world.pass_time(40)

@@ -316,6 +316,25 @@ def test_ignored_prices_are_counted() -> None:
     check(store, topic)
 
 
+def test_a_token_that_is_only_folded_in_a_period_is_listed_with_its_next_tick() -> None:
+    topic, store, now, key = Topic(), MemoryPrices(), [NOW], b"base:0xaa"
+    partition = partition_of(key)
+    writer = PriceWriter(store, "one", lambda: now[0] / 1000)
+    writer.acquire_partitions([partition])
+    for number in range(20):  # the tail is too long then, and is folded with the next write
+        topic.add("0xaa", (NOW - 50 + number, 0, 1.5))
+        writer.add(topic.batch(partition, number, number + 1))
+        writer.write({partition: number + 1})
+    assert store.read(partition, [key])[0][0] is None
+    now[0] += LIST_PERIOD_S * 1000
+    writer.write({partition: 21})
+    assert store.read(partition, [key])[0][0] is not None
+    value = encode_value(now[0], 0, 1.5, 6)
+    writer.add(RecordBatch.of(TICKS_TOPIC, [value], [key], [0], [partition], [0], [0]))
+    writer.write({partition: 22})
+    assert store.tokens_after(b"", b"", 9, now[0] // 1000 // LIST_PERIOD_S + 1) == [key]
+
+
 def test_tokens_are_listed_once_in_each_period() -> None:
     class Counting(MemoryPrices):
         calls = 0

@@ -14,7 +14,7 @@ from headwater.model.price.tail import encode_tail
 from headwater.model.price.tick import encode_value, key_of_quoted_ticks, partition_of, token_key
 from headwater.services.price_details import MAX_EXPLAINED, ExplainedPrice, PriceDetails
 from headwater.services.prices import Prices
-from headwater.stores.protocols.prices import PriceWrite
+from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceWrite
 from tests.examples import examples
 from tests.support.memory.prices import MemoryPrices
 from tests.support.prices import DAY, MINUTE
@@ -114,3 +114,22 @@ class TestHistory:
 
     def test_an_unknown_token(self) -> None:
         assert details(stored({})).history(TOKEN) == []
+
+
+class TestTokens:
+    def test_a_query_that_is_also_the_beginning_of_a_chain(self) -> None:
+        store, period = MemoryPrices(), NOW // 1000 // LIST_PERIOD_S
+        keys = [f"{chain}:h{number}".encode() for chain in ("hyperliquid", "solana") for number in range(4)]
+        for key in keys:
+            tail = encode_tail([encode_value(NOW, 0, 1.0, 6)])
+            store.write(partition_of(key), "w", PriceWrite(1, {}, {}, {key: tail}))
+        store.add_chains(["hyperliquid", "solana"])
+        store.add_tokens(keys, period)
+        listed, last = [], ""
+        while True:
+            page, after = details(store).tokens("h", last, 3)
+            listed += [f"{token.chain}:{token.address}".encode() for token in page.tokens]
+            if after is None:
+                break
+            last = after
+        assert listed == keys

@@ -64,12 +64,13 @@ class BloomFilter:
         with self._adding:
             new = hashes[~self.may_contain(hashes)]
             while len(new):
-                layer = self._layer_with_room()
+                layer = self._layer_to_fill()
                 count = layer.remaining if layer.remaining > 0 else len(new)
                 layer.add(new[:count])
                 new = new[count:]
 
-    def _layer_with_room(self) -> "_Layer":
+    def _layer_to_fill(self) -> "_Layer":
+        """Return the last layer, after adding one if it is full and there is memory for another."""
         if self._layers[-1].remaining <= 0:
             total = sum(layer.capacity for layer in self._layers)
             capacity = max(_MIN_ADDED_CAPACITY, total * (_FAST_GROWTH if total < _FAST_GROWTH_BELOW else 1))

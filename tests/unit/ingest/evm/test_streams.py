@@ -2,7 +2,7 @@
 
 The chain is in memory, and the ingest process dies.
 
-Whenever the chain is stable, the normal streams have the final blocks, once and in order. After all retractions, the
+Whenever the chain is stable, the final streams have the final blocks, once and in order. After all retractions, the
 zerolag streams have the blocks of the current chain.
 """
 
