@@ -186,8 +186,8 @@ class EmbeddedKafka:
 def prefetch(cache_dir: Path, java: str = "") -> None:
     """Fill the cache with an AOT cache, and with the jars that are missing.
 
-    An AOT cache halves the time of each start. `make setup` calls this. If the Java can write an AOT cache, a broker runs once in a temporary folder, for about ten
-    seconds. Raises SetupError.
+    An AOT cache halves the time of each start. `make setup` calls this. If the Java can write an AOT cache, a broker
+    runs once in a temporary folder, for about ten seconds. Raises SetupError.
     """
     runtime = find_runtime(cache_dir, java)
 

@@ -155,7 +155,8 @@ def highest_fencing_token(url: str) -> int:
 def require_unused(url: str, lease: str) -> None:
     """Raise SetupError when other processes use a database.
 
-    A process uses it when it holds the lease, or when it has a connection to PostgreSQL. The schema may have any revision. Also raises DatabaseUnavailable.
+    A process uses it when it holds the lease, or when it has a connection to PostgreSQL. The schema may have any
+    revision. Also raises DatabaseUnavailable.
     """
     with _reading(url) as connection:
         if inspect(connection).has_table(_VERSION_TABLE) and is_held(connection, lease):
