@@ -40,6 +40,7 @@ HeadwaterError
 │   │       ├── NodeMethodMissing
 │   │       └── NodeCallTooLarge
 │   ├── Overloaded
+│   ├── ApiStopping
 │   ├── PriceStateUnreadable
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
@@ -376,6 +377,19 @@ class Overloaded(Unavailable):
         super().__init__(
             f"This request has waited for {waited_s:g} s, because other requests of this kind, of yours or of other "
             "owners, take long. Send it again, and fewer at the same time."
+        )
+
+
+class ApiStopping(Unavailable):
+    """The process of the API that handled the request has stopped before the request ended.
+
+    What the request began may continue. Send the same request again; another process handles it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This process of the API is stopping, and what this request began may continue. Send the same request "
+            "again."
         )
 
 

@@ -3,6 +3,7 @@
 RequestMiddleware observes requests, and ProblemMiddleware converts exceptions to responses.
 """
 
+import asyncio
 import time
 from collections.abc import MutableMapping
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headwater.api.problems import internal_error, problem_response_of
 from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import EXTRA_HEADERS
-from headwater.errors import HeadwaterError
+from headwater.errors import ApiStopping, HeadwaterError
 from headwater.services.ids import NewId
 
 COLLECTION_PATHS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
@@ -67,6 +68,9 @@ class ProblemMiddleware:
     A HeadwaterError has the status in PROBLEM_TYPES. Any other exception is logged and has the status 500. Once the
     response has started, no problem document can be sent, and the exception is raised again. FastAPI turns the errors
     of routes into problem documents (`problems.install`), so only unexpected exceptions of routes get here.
+
+    uvicorn cancels the requests that have not ended some seconds after the process was told to stop. Such a request
+    gets the problem document of ApiStopping.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -89,6 +93,10 @@ class ProblemMiddleware:
             if has_started:
                 raise
             await problem_response_of(error).response(Request(scope))(scope, receive, send)
+        except asyncio.CancelledError:
+            if has_started:
+                raise
+            await problem_response_of(ApiStopping()).response(Request(scope))(scope, receive, send)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))
             if has_started:

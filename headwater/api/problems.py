@@ -73,6 +73,7 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
     ),
     errors.DeployPending: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "deploy-pending", "Deployment in progress"),
     errors.Overloaded: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded", "Too many requests at the same time"),
+    errors.ApiStopping: ProblemType(HTTPStatus.SERVICE_UNAVAILABLE, "api-stopping", "The API process is stopping"),
     errors.DatabaseUnavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "store-unavailable",

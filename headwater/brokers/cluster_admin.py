@@ -18,6 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AclOperation,
+    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -33,11 +34,11 @@ from confluent_kafka.admin import (
 
 from headwater.brokers import group_offsets, login_check
 from headwater.brokers.acls import acl_bindings, filter_of_binding, filter_of_user, topics_by_user
+from headwater.brokers.admin_connection import AdminConnection
 from headwater.brokers.admin_requests import HAS_MEMBERS, REQUEST_TIMEOUT_S, error_code, results, send
 from headwater.brokers.base import Acl, DeploymentResources, Inventory, TopicOffsets, TopicSpec, User
 from headwater.brokers.client_errors import missing_rights_message
 from headwater.brokers.offsets import LATEST
-from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.topic_id import admin_metadata, commit_metadata, committed_topic_id, described_topic_id
 from headwater.brokers.topic_partitions import is_missing, request_descriptions
 from headwater.errors import BrokerUnavailable, BrokerUnsuitable
@@ -90,7 +91,11 @@ class KafkaClusterAdmin:
         self._user_access = user_access or access
         self._replication = replication
         self._manages_users = manages_users
-        self._admin = PolledAdminClient(access)
+        self._connection = AdminConnection(access)
+
+    @property
+    def _admin(self) -> AdminClient:
+        return self._connection.client
 
     def ensure(self, desired: DeploymentResources) -> None:
         """See base.ClusterAdmin.
@@ -98,7 +103,7 @@ class KafkaClusterAdmin:
         Sends the requests for topics, users and ACLs concurrently, then logs in as all users concurrently.
         """
         desired = self._managed_part(desired)
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             topic_futures = self._create_topics(desired.topics)
             user_futures = self._upsert_users(desired.users)
             acl_futures = self._create_acls(desired.acls)
@@ -137,7 +142,7 @@ class KafkaClusterAdmin:
     def configure(self, settings: Mapping[str, Mapping[str, str]]) -> None:
         """See base.ClusterAdmin."""
         changes = [_config_change(topic, changed) for topic, changed in settings.items() if changed]
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             futures = send(self._admin.incremental_alter_configs, changes)
             sent = zip(changes, futures, strict=True)
             _raise_for_invalid_settings(change.name for change, future in sent if _has_invalid_settings(future))
@@ -147,7 +152,7 @@ class KafkaClusterAdmin:
         """See base.ClusterAdmin."""
         desired = self._managed_part(desired)
         desired_acls = set(acl_bindings(desired.acls))
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             described = [
                 self._admin.describe_acls(filter_of_user(user.name), request_timeout=REQUEST_TIMEOUT_S)
                 for user in desired.users
@@ -159,7 +164,7 @@ class KafkaClusterAdmin:
 
     def ping(self, topic: str) -> None:
         """See base.ClusterAdmin."""
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
             results(described.values(), _NOT_FOUND | {KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
@@ -181,7 +186,7 @@ class KafkaClusterAdmin:
         return counts | {topic: None for topic, future in described if is_missing(future.exception())}
 
     def _describe(self, topic: str) -> TopicDescription | None:
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             described = self._admin.describe_topics(TopicCollection([topic]), request_timeout=REQUEST_TIMEOUT_S)
             topics = results(described.values(), _NOT_FOUND)
         return topics[0] if topics else None
@@ -192,7 +197,7 @@ class KafkaClusterAdmin:
         if described is None:
             raise BrokerUnavailable(f"The topic {topic} does not exist on {self._access.bootstrap_servers}: create it.")
         count, metadata = len(described.partitions), commit_metadata(described_topic_id(described))
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             commits = group_offsets.committed(self._admin, group, topic, range(count))
             committed = {partition: each.offset for partition, each in commits.items()}
             if uncommitted := [partition for partition in range(count) if partition not in committed]:
@@ -207,7 +212,7 @@ class KafkaClusterAdmin:
         described = self._describe(topic)
         if described is None:
             return None
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             commits = group_offsets.stable_committed(self._admin, group, topic, range(len(described.partitions)))
         if not commits:
             return None
@@ -224,14 +229,14 @@ class KafkaClusterAdmin:
         described = self._describe(topic)
         if described is None:
             return None
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             offsets = group_offsets.offsets_at(self._admin, topic, range(len(described.partitions)), position)
         return TopicOffsets(described_topic_id(described), offsets)
 
     def commit_offsets(self, group: str, topic: str, positions: TopicOffsets) -> None:
         """See base.ClusterAdmin."""
         if positions.offsets:
-            with self._admin.translated_errors():
+            with self._connection.translated_errors():
                 metadata = commit_metadata(positions.topic_id)
                 group_offsets.commit(self._admin, group, topic, positions.offsets, metadata)
 
@@ -240,7 +245,7 @@ class KafkaClusterAdmin:
 
         Sends one request for each group, and one for the end offsets of all partitions.
         """
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             futures = [
                 future
                 for group in groups
@@ -271,7 +276,7 @@ class KafkaClusterAdmin:
         resources = self._managed_part(resources)
         users = sorted({user.name for user in resources.users} | {acl.user for acl in resources.acls})
         topics = [topic.name for topic in resources.topics]
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             # The ACLs come first, because deleting them also stops open connections; deleting a user does not.
             results(self._delete_acls(users), _SECURITY_DISABLED)
             results(self._delete_users(users), _NOT_FOUND)
@@ -280,7 +285,7 @@ class KafkaClusterAdmin:
 
     def delete_groups(self, prefixes: Sequence[str]) -> bool:
         """See base.ClusterAdmin."""
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             groups = [group for group in self._list_groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
             results(deleted.values(), _NOT_FOUND | HAS_MEMBERS | self._errors_of_foreign_groups)
@@ -288,12 +293,12 @@ class KafkaClusterAdmin:
 
     def groups(self) -> Mapping[str, bool]:
         """See base.ClusterAdmin."""
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             return self._list_groups()
 
     def inventory(self) -> Inventory:
         """See base.ClusterAdmin."""
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             users, topics_in_acls_by_user = (
                 self._list_users_and_acls() if self._manages_users else (frozenset[str](), {})
             )
@@ -407,7 +412,7 @@ class KafkaClusterAdmin:
 
         Requests the users of the cluster only when `users` is not empty.
         """
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             if topics & self._list_topics():
                 return True
             if not users:

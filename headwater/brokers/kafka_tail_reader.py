@@ -19,13 +19,14 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, TopicDescription
+from confluent_kafka.admin import TopicDescription
 
+from headwater.brokers.admin_connection import AdminConnection
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
 from headwater.brokers.kafka_topic_history import READERS_GROUP_ID
+from headwater.brokers.known_brokers import KnownBrokers
 from headwater.brokers.offsets import LATEST, list_offsets
-from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.brokers.tail_reader import EndReason, TailListener
 from headwater.brokers.topic_id import described_topic_id
 from headwater.brokers.topic_partitions import is_missing, partition_numbers, request_descriptions
@@ -68,13 +69,13 @@ class _TailedTopic:
     """A topic that the consumer reads.
 
     Attributes:
-        partitions: The partitions that are assigned to the consumer.
+        starts: The offset at which the reading of each partition began that is assigned to the consumer.
         topic_id: The id of the topic; empty when it is not known.
         missing_count: How many descriptions in a row said that the topic does not exist.
     """
 
     subscriptions: list[_Subscription] = field(default_factory=list)
-    partitions: set[int] = field(default_factory=set)
+    starts: dict[int, int] = field(default_factory=dict)
     topic_id: str = ""
     missing_count: int = 0
 
@@ -90,7 +91,7 @@ class KafkaTailReader:
 
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
-        self._admin = PolledAdminClient(access)
+        self._connection = AdminConnection(access)
         self._lock = threading.Lock()
         self._new: list[_Subscription] = []
         self._ended: list[TailListener] = []
@@ -113,10 +114,10 @@ class KafkaTailReader:
                 self._thread.start()
 
     def _high_watermarks(self, topic: str) -> dict[int, int]:
-        with self._admin.translated_errors():
-            numbers = partition_numbers(self._admin, topic, REQUEST_TIMEOUT_S)
+        with self._connection.translated_errors():
+            numbers = partition_numbers(self._connection.client, topic, REQUEST_TIMEOUT_S)
             specs = {TopicPartition(topic, number): LATEST for number in numbers}
-            offsets = list_offsets(self._admin, specs, IsolationLevel.READ_UNCOMMITTED, REQUEST_TIMEOUT_S)
+            offsets = list_offsets(self._connection.client, specs, IsolationLevel.READ_UNCOMMITTED, REQUEST_TIMEOUT_S)
         return {number: offset for (_, number), offset in offsets.items()}
 
     def unsubscribe(self, listener: TailListener) -> None:
@@ -138,7 +139,7 @@ class KafkaTailReader:
     # The thread.
 
     def _run(self) -> None:
-        consumer = _TailConsumer(self._access, self._admin)
+        consumer = _TailConsumer(self._access, self._connection)
         try:
             self._read_while_subscribed(consumer)
         except (BrokerUnavailable, KafkaException) as error:
@@ -197,19 +198,25 @@ class KafkaTailReader:
 class _TailConsumer:
     """The consumer of a tail reader with its topics. Only one thread uses it."""
 
-    def __init__(self, access: KafkaAccess, admin: AdminClient) -> None:
+    def __init__(self, access: KafkaAccess, connection: AdminConnection) -> None:
+        self._access = access
         self._errors = ClientErrors(access)
-        settings = consumer_settings(access, self._errors, READERS_GROUP_ID) | {
+        self._brokers, self._consumer = self._open()
+        self._connection = connection
+        self._topics: dict[str, _TailedTopic] = {}
+        self._descriptions: Mapping[str, Future[TopicDescription]] = {}
+        self._next_description_at = 0.0
+
+    def _open(self) -> tuple[KnownBrokers, Consumer]:
+        brokers = KnownBrokers()
+        settings = consumer_settings(self._access, self._errors, READERS_GROUP_ID) | brokers.settings()
+        settings |= {
             # When the next records have been deleted, or the topic was created again, reading continues with the first
             # record that exists.
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": _QUEUE_KB,
         }
-        self._consumer: Consumer = confluent_kafka.Consumer(settings)
-        self._admin = admin
-        self._topics: dict[str, _TailedTopic] = {}
-        self._descriptions: Mapping[str, Future[TopicDescription]] = {}
-        self._next_description_at = 0.0
+        return brokers, confluent_kafka.Consumer(settings)
 
     @property
     def has_topics(self) -> bool:
@@ -237,12 +244,12 @@ class _TailConsumer:
     def _assign(self, name: str, topic: _TailedTopic, starts: Mapping[int, int]) -> None:
         if not starts:
             return
-        topic.partitions |= starts.keys()
+        topic.starts |= starts
         self._consumer.incremental_assign([TopicPartition(name, number, start) for number, start in starts.items()])
 
     def _unassign(self, name: str, topic: _TailedTopic) -> None:
-        self._consumer.incremental_unassign([TopicPartition(name, number) for number in topic.partitions])
-        topic.partitions.clear()
+        self._consumer.incremental_unassign([TopicPartition(name, number) for number in topic.starts])
+        topic.starts.clear()
 
     def _drop(self, name: str) -> None:
         self._unassign(name, self._topics.pop(name))
@@ -254,7 +261,23 @@ class _TailConsumer:
         """
         messages = self._consumer.consume(_MAX_RECORDS_PER_POLL, POLL_S)
         self._errors.check()
+        if self._brokers.are_lost:
+            self._replace()
         return messages
+
+    def _replace(self) -> None:
+        """Continue with another consumer, after librdkafka has lost all brokers of this one (see known_brokers.py)."""
+        log.warning("the consumer of live tails is replaced, since librdkafka has lost all of its brokers")
+        positions = {
+            (each.topic, each.partition): each.offset
+            for each in self._consumer.position(self._consumer.assignment())
+            if each.offset >= 0
+        }
+        self._consumer.close()
+        self._brokers, self._consumer = self._open()
+        for name, topic in self._topics.items():
+            starts = {number: positions.get((name, number), start) for number, start in topic.starts.items()}
+            self._assign(name, topic, starts)
 
     def deliver(self, messages: Sequence[Message]) -> None:
         """Deliver messages to the listeners of their topics."""
@@ -280,7 +303,7 @@ class _TailConsumer:
         self._descriptions = {}
         if self._topics and time.monotonic() >= self._next_description_at:
             self._next_description_at = time.monotonic() + DESCRIBE_EVERY_S
-            self._descriptions = request_descriptions(self._admin, self._topics, REQUEST_TIMEOUT_S)
+            self._descriptions = request_descriptions(self._connection.client, self._topics, REQUEST_TIMEOUT_S)
 
     def _adapt(self, name: str, topic: _TailedTopic, future: Future[TopicDescription]) -> None:
         error = future.exception()
@@ -297,7 +320,7 @@ class _TailConsumer:
             for subscription in topic.subscriptions:
                 subscription.starts.clear()
         topic.topic_id = topic_id
-        new = {partition.id for partition in described.partitions} - topic.partitions
+        new = {partition.id for partition in described.partitions} - topic.starts.keys()
         self._assign(name, topic, dict.fromkeys(new, OFFSET_BEGINNING))
 
     def _end(self, name: str, reason: EndReason) -> None:

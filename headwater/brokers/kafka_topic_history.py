@@ -11,10 +11,11 @@ import confluent_kafka
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
+from headwater.brokers.admin_connection import POLLER, AdminConnection
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
+from headwater.brokers.known_brokers import KnownBrokers
 from headwater.brokers.offsets import EARLIEST, LATEST, list_offsets
-from headwater.brokers.polled_admin_client import POLLER, PolledAdminClient
 from headwater.brokers.topic_history import CALL_TIMEOUT_S, LogChunk, LogRecord, OffsetRange, record_bytes
 from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
@@ -46,12 +47,13 @@ _SHORT_READ_SETTINGS: Final = {
 
 
 class _PooledConsumer:
-    """A consumer, and the errors that it reports."""
+    """A consumer, the errors that it reports, and whether it has brokers."""
 
     def __init__(self, access: KafkaAccess) -> None:
         self.errors = ClientErrors(access)
+        self.brokers = KnownBrokers()
         settings = consumer_settings(access, self.errors, READERS_GROUP_ID) | _SHORT_READ_SETTINGS
-        self.client: Consumer = confluent_kafka.Consumer(settings)
+        self.client: Consumer = confluent_kafka.Consumer(settings | self.brokers.settings())
 
 
 class KafkaTopicHistory:
@@ -62,13 +64,13 @@ class KafkaTopicHistory:
         self._slots = BoundedSemaphore(MAX_CONSUMERS)
         self._lock = Lock()
         self._idle: list[_PooledConsumer] = []
-        self._admin = PolledAdminClient(access)
+        self._connection = AdminConnection(access)
         POLLER.add(self)
 
     def ranges(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, OffsetRange]:
         """See TopicHistory."""
         deadline = time.monotonic() + timeout_s
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             partitions = self._partitions(topic, deadline)
             ends, starts = (self._offsets(topic, partitions, spec, deadline) for spec in (LATEST, EARLIEST))
         return {
@@ -78,7 +80,7 @@ class KafkaTopicHistory:
     def offsets_since(self, topic: str, time_ms: int, timeout_s: float = CALL_TIMEOUT_S) -> Mapping[int, int]:
         """See TopicHistory."""
         deadline = time.monotonic() + timeout_s
-        with self._admin.translated_errors():
+        with self._connection.translated_errors():
             partitions = self._partitions(topic, deadline)
             offsets = self._offsets(topic, partitions, OffsetSpec.for_timestamp(max(0, time_ms)), deadline)
         return {partition: offset for partition, offset in offsets.items() if offset >= 0}
@@ -86,13 +88,15 @@ class KafkaTopicHistory:
     def _partitions(self, topic: str, deadline: float) -> list[int]:
         """Return the partitions of a topic; none when the topic does not exist."""
         try:
-            return partition_numbers(self._admin, topic, _request_timeout_s(deadline))
+            return partition_numbers(self._connection.client, topic, _request_timeout_s(deadline))
         except TopicMissing:
             return []
 
     def _offsets(self, topic: str, partitions: Sequence[int], spec: OffsetSpec, deadline: float) -> dict[int, int]:
         specs = {TopicPartition(topic, partition): spec for partition in partitions}
-        offsets = list_offsets(self._admin, specs, IsolationLevel.READ_COMMITTED, _request_timeout_s(deadline))
+        offsets = list_offsets(
+            self._connection.client, specs, IsolationLevel.READ_COMMITTED, _request_timeout_s(deadline)
+        )
         return {partition: offset for (_, partition), offset in offsets.items()}
 
     def read(
@@ -113,7 +117,7 @@ class KafkaTopicHistory:
         }
         deadline = time.monotonic() + timeout_s
         if reads:
-            with self._admin.translated_errors(), self._consumer(timeout_s) as consumer:
+            with self._connection.translated_errors(), self._consumer(timeout_s) as consumer:
                 _read_all(consumer, self._access, topic, reads, deadline)
         return {number: read.chunk() for number, read in reads.items()}
 
@@ -144,10 +148,17 @@ class KafkaTopicHistory:
             self._slots.release()
 
     def poll_idle(self) -> None:
-        """Handle the events that librdkafka has queued for the idle consumers. Never waits."""
+        """Handle the events that librdkafka has queued for the idle consumers, and close those without brokers.
+
+        Never waits.
+        """
         with self._lock:
             for consumer in self._idle:
                 consumer.client.poll(0)
+            lost = [consumer for consumer in self._idle if consumer.brokers.are_lost]
+            self._idle = [consumer for consumer in self._idle if not consumer.brokers.are_lost]
+        for consumer in lost:
+            consumer.client.close()
 
     def close(self) -> None:
         """Close the idle consumers, at the end of the process."""

@@ -9,10 +9,9 @@ from concurrent.futures import Future
 from typing import Final, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, TopicDescription
+from confluent_kafka.admin import ListOffsetsResultInfo, TopicDescription
 
-from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
-from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.admin_connection import AdminConnection
 from headwater.brokers.offsets import LATEST
 from headwater.brokers.topic_id import described_topic_id
 from headwater.model.access import KafkaAccess
@@ -110,11 +109,9 @@ class TopicMonitor:
     """
 
     def __init__(self, access: KafkaAccess, topic: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._access = access
         self._topic = topic
         self._clock = clock
-        self._errors = ClientErrors(access)
-        self._admin: AdminClient | None = AdminClient(admin_settings(access, self._errors))
+        self._opened: AdminConnection | None = AdminConnection(access)
         self._requested_at = clock()
         self._request = self._send_request()
         self._unreachable_since: float | None = None
@@ -122,13 +119,13 @@ class TopicMonitor:
         self.state: TopicState | None = None
 
     @property
-    def _client(self) -> AdminClient:
-        assert self._admin is not None, "the monitor is closed"
-        self._admin.poll(0)  # serves the client's log queue, which otherwise grows
-        return self._admin
+    def _connection(self) -> AdminConnection:
+        assert self._opened is not None, "the monitor is closed"
+        return self._opened
 
     def _send_request(self) -> Future[TopicDescription]:
-        futures = self._client.describe_topics(TopicCollection([self._topic]), request_timeout=REQUEST_TIMEOUT_S)
+        topics = TopicCollection([self._topic])
+        futures = self._connection.client.describe_topics(topics, request_timeout=REQUEST_TIMEOUT_S)
         return futures[self._topic]
 
     def describe(self) -> TopicState:
@@ -136,12 +133,8 @@ class TopicMonitor:
 
         Raises BrokerUnavailable, also when the topic does not exist.
         """
-        try:
+        with self._connection.translated_errors():
             return topic_state(self._send_request().result())
-        except KafkaException as error:
-            self._client.poll(0)
-            self._errors.check()
-            raise broker_unavailable_error(error, self._access) from error
 
     def poll(self) -> TopicState | None:
         """Return a new state of the topic, or None.
@@ -196,15 +189,16 @@ class TopicMonitor:
 
     def _request_latest(self, partitions: Collection[int], level: IsolationLevel) -> _OffsetFutures:
         specs = {TopicPartition(self._topic, partition): LATEST for partition in partitions}
-        return self._client.list_offsets(specs, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
+        client = self._connection.client
+        return client.list_offsets(specs, isolation_level=level, request_timeout=REQUEST_TIMEOUT_S)
 
     def close(self) -> None:
-        """Free the admin client on this thread.
+        """Free the admin client now.
 
         A request is always pending, and librdkafka's own thread completes it. If the garbage collector freed the client
         on that thread, librdkafka would abort the process.
         """
-        self._admin = None
+        self._opened = None
 
 
 def _is_unreachable(error: BaseException | None) -> bool:

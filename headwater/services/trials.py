@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 from headwater.engine.pipeline import build_transforms
 from headwater.errors import Conflict, Fault, InvalidInput, NotFound, StoredDataUnreadable
@@ -49,9 +50,14 @@ _CHUNK_S = 0.25
 _TOPIC = "samples"
 _CONFIG_ID = re.compile(r"[0-9a-z]{26}", re.ASCII)
 
-OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
-"""Opens the context in which the transforms of an owner are built: a sandbox, and the owner's sets and datasets."""
 GetRevision = Callable[[str, str, int], Flow]
+
+
+class OpenContext(Protocol):
+    """Opens the context in which the transforms of an owner are built: a sandbox, and the owner's sets and datasets."""
+
+    def __call__(self, owner: str, /, *, is_long: bool) -> AbstractContextManager[TransformContext]:
+        """Open the context. `is_long` is whether the trial may run for most of a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +135,19 @@ class Trials:
         config_id = stored.id if stored else ""
         new_filters = _new_filters(config_id, checked, stored)
         one_by_one = len(sample.records) <= MAX_RECORDS_ONE_BY_ONE
-        deadline = Deadline(self._clock, TIME_LIMIT_S if one_by_one else LONG_TIME_LIMIT_S)
         with ExitStack() as stack:
-            open_run = partial(self._open_run, owner, config_id, deadline)
+            open_run = partial(self._open_run, owner, config_id, is_long=not one_by_one)
             after_run = stack.enter_context(open_run(checked.config.transforms, new_filters))
             before_run = stack.enter_context(open_run(before.transforms, {})) if before else None
-            trial_run = _TrialRun(trial, checked.config, after_run, before_run, self._clock, one_by_one=one_by_one)
+            deadline = Deadline(self._clock, TIME_LIMIT_S if one_by_one else LONG_TIME_LIMIT_S)
+            trial_run = _TrialRun(
+                trial,
+                checked.config,
+                after_run(deadline),
+                before_run and before_run(deadline),
+                self._clock,
+                one_by_one=one_by_one,
+            )
             return trial_run.run()
 
     def _stored(self, owner: str, sent: NewTrial) -> Flow | None:
@@ -186,15 +199,16 @@ class Trials:
         self,
         owner: str,
         config_id: str,
-        deadline: Deadline,
         configs: Sequence[TransformConfig],
         new_filters: Mapping[SetId, Sequence[str]],
-    ) -> Iterator[PipelineRun]:
-        """Build the transforms of a pipeline in a sandbox of its own.
+        *,
+        is_long: bool,
+    ) -> Iterator[Callable[[Deadline], PipelineRun]]:
+        """Build the transforms of a pipeline in a sandbox of its own, and yield what returns their run.
 
         So a crash of one pipeline's script, and its variables, never change the results of another one.
         """
-        with self._open_context(owner) as context:
+        with self._open_context(owner, is_long=is_long) as context:
             trial_context = replace(
                 context,
                 config_id=config_id,
@@ -202,7 +216,7 @@ class Trials:
                 max_batch_output_bytes=MAX_CHUNK_OUTPUT_BYTES,
             )
             transforms = build_transforms(configs, self._transform_types, trial_context)
-            yield PipelineRun(configs, transforms, deadline)
+            yield partial(PipelineRun, configs, transforms)
 
 
 class _TrialRun:

@@ -1,15 +1,21 @@
-"""Many users create and deploy while the command line writes to the same database."""
+"""Requests while the command line writes to the same database, and while a process of the API stops."""
 
+import os
+import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
 import pytest
 
 from tests.acceptance.installation import Installation, in_background, pipeline, reading
+from tests.support.processes import suspended
+from tests.support.waiting import until
 
 MOST = 50
 _ALL = pytest.param(MOST, marks=[pytest.mark.slow, pytest.mark.timeout(300)])
@@ -50,6 +56,36 @@ class TestManyAtOnce:
         with ThreadPoolExecutor(len(config_ids)) as pool:
             assert {answer.status_code for answer in pool.map(delete, config_ids)} == {200}
         assert installation.workers() == []
+
+
+def test_a_deploy_whose_api_process_stops_is_sent_again(installation: Installation) -> None:
+    with installation.client() as client, installation.client() as other, ThreadPoolExecutor(1) as pool:
+        with suspended_controller(installation, client) as config_id:
+            path = f"/api/v1/flow/{config_id}"
+            waiting = pool.submit(client.post, f"{path}/deploy")
+            until(lambda: other.get(f"{path}/deploy").status_code == httpx2.codes.OK)
+            for pid in installation.processes("headwater api"):
+                os.kill(pid, signal.SIGTERM)
+            stopped = waiting.result()
+        assert (stopped.status_code, stopped.json()["type"]) == (503, "urn:headwater:problem:api-stopping")
+        assert "Send the same request again" in stopped.json()["detail"]
+        assert deployed(client, config_id).status_code == 200
+        assert client.delete(path).status_code == 200
+
+
+@contextmanager
+def suspended_controller(installation: Installation, client: httpx2.Client) -> Iterator[str]:
+    """Suspend the controller, and return the id of a configuration that was created meanwhile.
+
+    A suspended controller may hold the database's write lock. Then it is suspended again, at another moment.
+    """
+    for _ in range(5):
+        with suspended(installation.processes("headwater controller")):
+            created = client.post("/api/v1/flow", json=pipeline(name="stopping"))
+            if created.status_code == httpx2.codes.CREATED:
+                yield created.json()["id"]
+                return
+    raise AssertionError(created.text)
 
 
 def deployed(client: httpx2.Client, config_id: str) -> httpx2.Response:

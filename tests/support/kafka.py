@@ -304,9 +304,13 @@ class OwnKafka:
         while any((thread / "stat").read_text().rpartition(")")[2].split()[0] != "T" for thread in threads):
             time.sleep(0.001)
 
+    def resume(self) -> None:
+        """Continue all threads of the broker."""
+        self._child.send(signal.SIGCONT)
+
     def stop(self) -> None:
         """Stop the broker, even if it is suspended."""
-        self._child.send(signal.SIGCONT)
+        self.resume()
         self._child.stop(15)
 
 

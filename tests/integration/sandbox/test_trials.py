@@ -1,5 +1,6 @@
 """Trials with hostile scripts end with a sentence, and change no other trial."""
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from headwater.model.binding import Bindings
 from headwater.model.transforms.v8 import ValidatedScript
 from headwater.model.trial import NewTrial, Trial
 from headwater.sandbox import trial_sandbox
-from headwater.sandbox.validation.validate import TRIAL_NICENESS
+from headwater.sandbox.validation.validate import LONG_TRIAL_NICENESS, TRIAL_NICENESS
 from headwater.services import trials as trials_module
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
@@ -40,8 +41,8 @@ def database() -> Database:
 
 
 @contextmanager
-def open_context(owner: str) -> Iterator[TransformContext]:
-    with trial_sandbox() as sandbox:
+def open_context(owner: str, *, is_long: bool) -> Iterator[TransformContext]:
+    with trial_sandbox(is_long=is_long) as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
         yield TransformContext("", owner, sets, names, sandbox)
 
@@ -136,7 +137,9 @@ def test_the_variables_of_one_revision_are_not_changed_by_a_crash_of_the_other(d
     assert trial.done == 201
     assert trial.comparison.examples
     for example in trial.comparison.examples:
-        assert example.before.outputs == [b'{"count":%d}' % (example.number + 1)]
+        # Records run in order, and some may run again, so only a new child counts fewer records than there were.
+        (output,) = example.before.outputs
+        assert json.loads(output or b"")["count"] > example.number
     assert trial.summary is not None
     assert trial.summary.outcomes["error"] == 2
 
@@ -179,12 +182,13 @@ def test_a_record_whose_outputs_grow_in_each_step_is_unfinished(database: Databa
     assert "larger than 16 MB" in trial.records[0].unfinished_reason
 
 
-def test_the_children_have_a_low_priority() -> None:
-    with trial_sandbox() as sandbox:
+@pytest.mark.parametrize(("is_long", "least"), [(False, TRIAL_NICENESS), (True, LONG_TRIAL_NICENESS)])
+def test_the_children_have_a_low_priority(is_long: bool, least: int) -> None:
+    with trial_sandbox(is_long=is_long) as sandbox:
         sandbox.add(COPY, lambda request: [[False] * len(values) for _, values in request])
         assert sandbox.pid is not None
         niceness = os.getpriority(os.PRIO_PROCESS, sandbox.pid)
-        assert niceness >= TRIAL_NICENESS
+        assert niceness >= least
         session = Path(f"/proc/{sandbox.pid}/autogroup")
         if session.exists():  # the kernel has autogroups
             assert session.read_text().split()[-1] == str(niceness)

@@ -6,11 +6,11 @@ from contextlib import closing
 
 import pytest
 
-from headwater.brokers import polled_admin_client
+from headwater.brokers import admin_connection
+from headwater.brokers.admin_connection import AdminConnection
 from headwater.brokers.client_settings import LibraryLog
 from headwater.brokers.kafka_tail_reader import KafkaTailReader
 from headwater.brokers.kafka_topic_history import KafkaTopicHistory, _PooledConsumer
-from headwater.brokers.polled_admin_client import PolledAdminClient
 from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 from tests.support.ports import free_port
@@ -29,7 +29,7 @@ def nowhere() -> KafkaAccess:
 def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The lines that clients have logged."""
     lines: list[str] = []
-    monkeypatch.setattr(polled_admin_client, "POLL_INTERVAL_S", 0.05)
+    monkeypatch.setattr(admin_connection, "POLL_INTERVAL_S", 0.05)
     monkeypatch.setattr(LibraryLog, "log", lambda _, _level, text, *arguments: lines.append(text % arguments))
     return lines
 
@@ -51,11 +51,11 @@ def test_idle_readers_of_tails(nowhere: KafkaAccess, lines: list[str]) -> None:
 
 
 def test_the_poller_keeps_no_client_alive(nowhere: KafkaAccess) -> None:
-    client = weakref.ref(PolledAdminClient(nowhere))
+    client = weakref.ref(AdminConnection(nowhere))
     until(lambda: gc.collect() >= 0 and client() is None, WAIT_S, "the client is freed")
 
 
 def test_settings_that_cannot_be_used(nowhere: KafkaAccess) -> None:
     access = nowhere.model_copy(update={"security_protocol": "SSL", "ca_file": "/no/such/file"})
     with pytest.raises(BrokerUnavailable, match=r"ca\.location"):
-        PolledAdminClient(access)
+        AdminConnection(access)

@@ -7,14 +7,21 @@ from contextlib import contextmanager
 from typing import Final, Protocol
 from weakref import WeakSet
 
+import structlog
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from headwater.brokers.client_errors import ClientErrors, broker_unavailable_error
 from headwater.brokers.client_settings import admin_settings
+from headwater.brokers.known_brokers import KnownBrokers
+from headwater.errors import BrokerUnavailable
 from headwater.model.access import KafkaAccess
 
 POLL_INTERVAL_S: Final = 1.0
+RETIRED_FOR_S: Final = 15.0
+"""How long a replaced client is kept. Its requests have ended by then."""
+
+log = structlog.get_logger(__name__)
 
 
 class _Pollable(Protocol):
@@ -61,10 +68,12 @@ POLLER: Final = _Poller()
 """The poller of this process."""
 
 
-class PolledAdminClient(AdminClient):
-    """An AdminClient whose events are handled even while nobody uses it.
+class AdminConnection:
+    """The connection of a process to a Kafka cluster for requests of an AdminClient.
 
-    Raises BrokerUnavailable for settings that can't be used.
+    The client's events are handled even while nobody uses the client. When librdkafka has lost all brokers of the
+    client (see known_brokers.py), another client takes its place. Raises BrokerUnavailable for settings that can't be
+    used.
 
     Args:
         access: How the client logs in.
@@ -73,15 +82,42 @@ class PolledAdminClient(AdminClient):
     def __init__(self, access: KafkaAccess) -> None:
         self._access = access
         self._errors = ClientErrors(access)
-        try:
-            super().__init__(admin_settings(access, self._errors))
-        except KafkaException as error:
-            raise broker_unavailable_error(error, access) from error
+        self._brokers, self._client = self._open()
+        self._retired: AdminClient | None = None
+        """The client that was replaced last. It is freed after its requests have ended, on the poller's thread."""
+        self._retired_at = 0.0
         POLLER.add(self)
 
+    def _open(self) -> tuple[KnownBrokers, AdminClient]:
+        brokers = KnownBrokers()
+        try:
+            return brokers, AdminClient(admin_settings(self._access, self._errors) | brokers.settings())
+        except KafkaException as error:
+            raise broker_unavailable_error(error, self._access) from error
+
+    @property
+    def client(self) -> AdminClient:
+        """The client for the next request; a later request may need another client."""
+        return self._client
+
     def poll_idle(self) -> None:
-        """Handle the events that librdkafka has queued. Never waits."""
-        self.poll(0)
+        """Handle the events that librdkafka has queued, and replace the client if it has no brokers. Never waits."""
+        self._client.poll(0)
+        if self._retired is not None and time.monotonic() - self._retired_at > RETIRED_FOR_S:
+            self._retired = None
+        if self._brokers.are_lost and self._retired is None:
+            self._replace()
+
+    def _replace(self) -> None:
+        servers = self._access.bootstrap_servers
+        try:
+            brokers, client = self._open()
+        except BrokerUnavailable as error:
+            log.warning("an admin client without brokers can't be replaced", servers=servers, reason=error.detail)
+            return
+        log.warning("an admin client is replaced, since librdkafka has lost all of its brokers", servers=servers)
+        self._retired, self._retired_at = self._client, time.monotonic()
+        self._brokers, self._client = brokers, client
 
     @contextmanager
     def translated_errors(self) -> Iterator[None]:
@@ -90,6 +126,6 @@ class PolledAdminClient(AdminClient):
             yield
         except KafkaException as error:
             # A request of a client that can't log in times out. librdkafka reports the reason only through `error_cb`.
-            self.poll(0)
+            self._client.poll(0)
             self._errors.check()
             raise broker_unavailable_error(error, self._access) from error
