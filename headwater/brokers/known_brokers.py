@@ -1,9 +1,9 @@
-"""Notices when librdkafka has removed all brokers of a client, which then never connects again.
+"""Notices when librdkafka has lost all brokers of a client, which then never connects again.
 
 A broker that its controller has fenced describes the cluster as one without brokers. This happens for example after the
 process of the only broker was suspended for longer than `broker.session.timeout.ms`. librdkafka then removes all
-brokers of the client, also those of `bootstrap.servers`, and does not add them again (librdkafka issue 5301). Such a
-client must be replaced.
+brokers of the client, also those of `bootstrap.servers`, and adds none again (librdkafka issue 5301). Or it keeps a
+removed broker for ever without connecting to it, because something still refers to it. Such a client must be replaced.
 """
 
 from typing import Final
@@ -13,27 +13,38 @@ import msgspec
 from headwater.brokers.client_settings import ClientSettings
 
 STATISTICS_INTERVAL_MS: Final = 2_000
+IDLE_FOR_S: Final = 5.0
+"""A client without any connection tries every second to open one. So no broker waits for this long to be tried."""
 _SOURCES: Final = frozenset({"configured", "learned"})
 """The values of `source` of real brokers. The others are librdkafka's own objects, such as the group coordinator."""
+_INITIAL_STATE: Final = "INIT"
+"""The state of a broker that has no connection and is not being connected to."""
 
 
 class _Broker(msgspec.Struct):
     source: str
+    state: str
+    stateage: int
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the client is connected to this broker, tries to connect to it, or may still try."""
+        return self.source in _SOURCES and (self.state != _INITIAL_STATE or self.stateage < IDLE_FOR_S * 1_000_000)
 
 
 class _Statistics(msgspec.Struct):
-    """The part of librdkafka's statistics that is used. See STATISTICS.md of librdkafka."""
+    """The part of librdkafka's statistics that is used; `stateage` is in µs. See STATISTICS.md of librdkafka."""
 
     brokers: dict[str, _Broker]
 
 
 class KnownBrokers:
-    """Reads from the statistics of a client whether it has brokers. The object is the client's `stats_cb`.
+    """Reads from the statistics of a client whether it has usable brokers. The object is the client's `stats_cb`.
 
     librdkafka calls it inside `poll` or `consume` of the client.
 
     Attributes:
-        are_lost: Whether the client has no brokers any more.
+        are_lost: Whether the client has no usable broker any more.
     """
 
     def __init__(self) -> None:
@@ -41,7 +52,7 @@ class KnownBrokers:
 
     def __call__(self, statistics: str) -> None:
         found = msgspec.json.decode(statistics, type=_Statistics)
-        self.are_lost = not any(broker.source in _SOURCES for broker in found.brokers.values())
+        self.are_lost = not any(broker.is_usable for broker in found.brokers.values())
 
     def settings(self) -> ClientSettings:
         """Return the settings with which a client sends its statistics to this object."""

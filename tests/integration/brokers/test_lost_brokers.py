@@ -1,5 +1,6 @@
 """Clients whose brokers librdkafka has removed are replaced."""
 
+import json
 import time
 from contextlib import closing
 
@@ -16,8 +17,15 @@ from tests.integration.brokers.test_kafka_tail_reader import Listener
 from tests.support.kafka import WAIT_S, KafkaServer, OwnKafka
 from tests.support.waiting import until
 
-NO_BROKERS = '{"brokers": {"GroupCoordinator": {"source": "logical"}}}'
-BROKERS = '{"brokers": {"127.0.0.1:9092/1": {"source": "learned"}}}'
+
+def statistics(state: str = "UP", since_s: int = 60, source: str = "learned") -> str:
+    """Return the statistics of a client with one broker, as librdkafka writes them."""
+    return json.dumps(
+        {"brokers": {"127.0.0.1:9092/1": {"source": source, "state": state, "stateage": since_s * 10**6}}}
+    )
+
+
+NO_BROKERS = '{"brokers": {}}'
 SUSPENDED_FOR_S = 20.0
 """The controller of the cluster fences its broker after 9 s (`broker.session.timeout.ms`)."""
 
@@ -37,11 +45,22 @@ def all_known(monkeypatch: pytest.MonkeyPatch) -> list[KnownBrokers]:
     return opened
 
 
-def test_objects_of_librdkafka_are_no_brokers() -> None:
+@pytest.mark.parametrize(
+    ("received", "are_lost"),
+    [
+        (NO_BROKERS, True),
+        (statistics(source="logical"), True),
+        (statistics("INIT"), True),
+        (statistics("INIT", since_s=1), False),
+        (statistics("TRY_CONNECT"), False),
+    ],
+)
+def test_a_client_without_a_usable_broker(received: str, are_lost: bool) -> None:
     known = KnownBrokers()
-    for statistics, are_lost in ((BROKERS, False), (NO_BROKERS, True), (BROKERS, False)):
-        known(statistics)
-        assert known.are_lost is are_lost
+    known(received)
+    assert known.are_lost is are_lost
+    known(statistics())
+    assert not known.are_lost
 
 
 def test_an_admin_client(kafka: KafkaServer) -> None:
