@@ -225,9 +225,10 @@ class InvalidExpression(InvalidInput):
 
 
 class RateLimited(RequestError):
-    """Too many requests were sent with this API key.
+    """A limit is exceeded.
 
-    Wait `retry_after_s` seconds, and send the request again.
+    It is one of the limits on the requests of an API key or of an address, and on the open tails and waiting calls of
+    an owner. Wait `retry_after_s` seconds, and send the request again.
     """
 
     def __init__(self, detail: str, retry_after_s: int) -> None:

@@ -45,7 +45,7 @@ class Applied(BaseModel):
     )
     workers: list[AppliedWorker] = Field(
         description="For a filter all workers of the pipeline; for a dataset the workers that may have looked it up. "
-        "Empty while the pipeline is paused, and until its first workers exist."
+        "Empty while the pipeline is paused, until its first workers exist, and after its rollout has failed."
     )
 
     @classmethod

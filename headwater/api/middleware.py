@@ -69,7 +69,7 @@ class ProblemMiddleware:
     response has started, no problem document can be sent, and the exception is raised again. FastAPI turns the errors
     of routes into problem documents (`problems.install`), so only unexpected exceptions of routes get here.
 
-    uvicorn cancels the requests that have not ended some seconds after the process was told to stop. Such a request
+    uvicorn cancels the requests that have not ended some seconds after the process began to stop. Such a request
     gets the problem document of ApiStopping.
     """
 

@@ -140,8 +140,8 @@ async def read(
     state: Annotated[PipelineState | None, Query(description="Only configurations in this state.")] = None,
 ) -> Response:
     """Lists your configurations with their states, rates and lags, newest first.
-    Rates are null while Valkey or Redis is unavailable, and lags are null while Kafka is unavailable. Neither delays
-    the response by more than a second.
+    Rates are null while Valkey or Redis is unavailable, and lags are null when Kafka has been unavailable for a minute.
+    Neither delays the response by more than a second.
     """
     overview = services.overview
     after, query = parse_list_cursor(cursor) if cursor else None, ConfigurationQuery(q, tag, state)

@@ -141,7 +141,7 @@ class PriceExplanation(BaseModel):
     percent_change_1h: float | None
     percent_change_24h: float | None
     windows: list[PriceWindow]
-    counted_since: Timestamp | None = Field(description="The time from which on minutes count for the bands.")
+    counted_since: Timestamp | None = Field(description="Only minutes after this time count for the bands.")
     required_minutes: int | None = Field(description="The minutes with trades that make a band established.")
     bands: list[PriceBand] = Field(
         description=f"At most {MAX_EXPLAINED} bands, the one with the most minutes first.",
@@ -178,7 +178,7 @@ class TokenList(BaseModel):
     cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
     worker_runs: bool | None = Field(
         description="Whether a prices worker runs, which stores the trades. It is read in the background, so it is "
-        "null in the first answers, and while Kafka is unavailable."
+        "null in the first answers, and when Kafka has been unavailable for a minute."
     )
 
 

@@ -36,10 +36,10 @@ def end_event(reason: EndReason, selector: str | None = None) -> bytes:
 
 
 def _items(tail: Tail, update: TailUpdate, *, names_topic: bool) -> Iterator[bytes]:
-    prefix = b'{"of":' + msgspec.json.encode(tail.topic.selector) + b"," if names_topic else b"{"
+    prefix = b'{"of":' + msgspec.json.encode(tail.topic.selector) + b"," if names_topic else b""
     for record in update.records:
         item = record.json_with_headers if tail.topic.shows_headers else record.json
-        yield prefix + item[1:]
+        yield prefix + item[1:] if prefix else item
 
 
 def _event(name: str, data: bytes) -> bytes:

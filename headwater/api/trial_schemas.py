@@ -54,7 +54,10 @@ class TrialStepBody(BaseModel):
     outputs: list[Any] = Field(
         description=f"The records that the transform passed on, in order. {_RECORDS_DESCRIPTION}"
     )
-    logs: list[str] = Field(description="Lines of `console.log`; empty in a sample of more than 200 records.")
+    logs: list[str] = Field(
+        description="Lines of `console.log`; empty for a record that was processed together with others, as most are "
+        "in a sample of more than 200 records."
+    )
 
 
 class TrialRecordBody(BaseModel):

@@ -167,8 +167,8 @@ def restore(settings: Settings, path: Path, *, replace: bool = False) -> dict[st
     """Replace the data of an installation by a backup.
 
     Returns the manifest. Raises SetupError, Unavailable. With `replace`, the installation may hold data. Its database
-    file, its secret key and the files of Valkey are renamed and kept. After an interrupted restore, no process starts
-    on the data directory until a restore has succeeded.
+    file, its secret key and the files of Valkey are renamed and kept. After an interrupted restore, no process that
+    opens the database starts until a restore has succeeded.
     """
     endpoints = Endpoints.from_settings(settings)
     data_directory = endpoints.data_directory

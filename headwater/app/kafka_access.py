@@ -106,7 +106,7 @@ def _require_scram(access: KafkaAccess) -> None:
 
 
 def _require_applicable_login(access: KafkaAccess) -> None:
-    """Raise SetupError unless the mechanism uses a user name and a password, or both are empty."""
+    """Raise SetupError for a user name or password that is set alone, or that can't be used."""
     if bool(access.username) != bool(access.password):
         raise SetupError(
             f"{_reader_variable('username')} and {_reader_variable('password')} belong together: set both or none."

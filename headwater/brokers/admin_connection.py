@@ -101,7 +101,10 @@ class AdminConnection:
         return self._client
 
     def poll_idle(self) -> None:
-        """Handle the events that librdkafka has queued, and replace the client if it has no brokers. Never waits."""
+        """Handle the events that librdkafka has queued. Never waits.
+
+        Replaces the client if it has lost all brokers.
+        """
         self._client.poll(0)
         if self._retired is not None and time.monotonic() - self._retired_at > RETIRED_FOR_S:
             self._retired = None

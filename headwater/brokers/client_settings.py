@@ -62,7 +62,7 @@ def consumer_settings(
     """
     settings = _settings(access, errors) | {
         "group.id": group,
-        "group.protocol": "classic",  # with KIP-848 it takes at least 45 s until a killed member is noticed
+        "group.protocol": "classic",  # with KIP-848 and the defaults of brokers, a killed member is noticed after 45 s
         "partition.assignment.strategy": "cooperative-sticky",
         # The minimum that brokers accept by default. A rebalance waits this long for each member that has ended without
         # leaving the group, and one restart of a broker can leave two such members behind.
@@ -75,8 +75,7 @@ def consumer_settings(
         "isolation.level": "read_committed",
         "check.crcs": True,
         # A fetch request leaves out the partitions whose queue in the client is full, and the next request is sent only
-        # after the response. While a request waits at the broker, the consumer has only the records in its queues. So
-        # the wait must be shorter than the time in which a worker processes a full queue.
+        # after the response. While a request waits at the broker, the consumer has only the records in its queues.
         "fetch.wait.max.ms": 100,
         # Twice and four times these two sizes took more memory and were no faster.
         "max.partition.fetch.bytes": 1 << 20,
@@ -84,7 +83,7 @@ def consumer_settings(
         # librdkafka decompresses no record batch to more than this. `engine/partition_isolation.py` finds a partition
         # whose batches take more memory than a worker has.
         "receive.message.max.bytes": 1 << 30,
-        "fetch.queue.backoff.ms": 10,  # fetching stalls this long when the queue was full; a worker empties it in 20 ms
+        "fetch.queue.backoff.ms": 10,  # how long fetching stops after a queue was full, which a worker empties in 20 ms
     }
     if instance_id is not None:
         settings["group.instance.id"] = instance_id

@@ -30,7 +30,7 @@ def committed(admin: AdminClient, group: str, topic: str, partitions: Collection
 def stable_committed(
     admin: AdminClient, group: str, topic: str, partitions: Collection[int]
 ) -> dict[int, TopicPartition]:
-    """Return the commits of a group by partition, outside of any open transaction.
+    """Return the commits of a group by partition, once no open transaction has any.
 
     Waits some seconds for the end of an open transaction. Raises BrokerUnavailable when it has not ended by then.
     """

@@ -48,6 +48,8 @@ MAX_DELIVERED: Final = 200
 POLL_S: Final = 0.05
 _MAX_RECORDS_PER_POLL: Final = 1_000
 _QUEUE_KB: Final = 1_024
+_FETCH_BYTES: Final = 512 << 10
+"""A broker waits for records of this size, or for `fetch.wait.max.ms`, before it answers a fetch request."""
 
 
 @dataclass(slots=True)
@@ -215,6 +217,8 @@ class _TailConsumer:
             # record that exists.
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": _QUEUE_KB,
+            # Without this minimum, a broker answers a fetch request of all topics as soon as one record arrives.
+            "fetch.min.bytes": _FETCH_BYTES,
         }
         return brokers, confluent_kafka.Consumer(settings)
 
@@ -266,7 +270,10 @@ class _TailConsumer:
         return messages
 
     def _replace(self) -> None:
-        """Continue with another consumer, after librdkafka has lost all brokers of this one (see known_brokers.py)."""
+        """Continue with another consumer, at the same positions.
+
+        librdkafka has lost all brokers of this one (see known_brokers.py).
+        """
         log.warning("the consumer of live tails is replaced, since librdkafka has lost all of its brokers")
         positions = {
             (each.topic, each.partition): each.offset

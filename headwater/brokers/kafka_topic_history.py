@@ -148,9 +148,9 @@ class KafkaTopicHistory:
             self._slots.release()
 
     def poll_idle(self) -> None:
-        """Handle the events that librdkafka has queued for the idle consumers, and close those without brokers.
+        """Handle the events that librdkafka has queued for the idle consumers.
 
-        Never waits.
+        Closes the consumers that have lost all brokers. Never waits.
         """
         with self._lock:
             for consumer in self._idle:

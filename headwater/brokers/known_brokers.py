@@ -1,9 +1,10 @@
-"""Notices when librdkafka has lost all brokers of a client, which then never connects again.
+"""Notices when librdkafka has lost all brokers of a client.
 
 A broker that its controller has fenced describes the cluster as one without brokers. This happens for example after the
 process of the only broker was suspended for longer than `broker.session.timeout.ms`. librdkafka then removes all
-brokers of the client, also those of `bootstrap.servers`, and adds none again (librdkafka issue 5301). Or it keeps a
-removed broker for ever without connecting to it, because something still refers to it. Such a client must be replaced.
+brokers of the client, also the brokers in `bootstrap.servers`, and adds none again (librdkafka issue 5301). Or it keeps
+a removed broker forever and does not connect to it, because something still refers to it. Such a client never connects
+again, so it must be replaced.
 """
 
 from typing import Final
@@ -22,6 +23,12 @@ _INITIAL_STATE: Final = "INIT"
 
 
 class _Broker(msgspec.Struct):
+    """A broker in librdkafka's statistics.
+
+    Attributes:
+        stateage: The time since the last change of the state, in µs.
+    """
+
     source: str
     state: str
     stateage: int
@@ -33,15 +40,15 @@ class _Broker(msgspec.Struct):
 
 
 class _Statistics(msgspec.Struct):
-    """The part of librdkafka's statistics that is used; `stateage` is in µs. See STATISTICS.md of librdkafka."""
+    """The part of librdkafka's statistics that is used (STATISTICS.md of librdkafka)."""
 
     brokers: dict[str, _Broker]
 
 
 class KnownBrokers:
-    """Reads from the statistics of a client whether it has usable brokers. The object is the client's `stats_cb`.
+    """Reads from the statistics of a client whether it has usable brokers.
 
-    librdkafka calls it inside `poll` or `consume` of the client.
+    The object is the client's `stats_cb`. librdkafka calls it inside `poll` or `consume` of the client.
 
     Attributes:
         are_lost: Whether the client has no usable broker any more.

@@ -79,7 +79,9 @@ def evm(
     poll_s: Annotated[float, typer.Option(help="Polling interval for new blocks in seconds, without --ws.")] = 1.0,
     fetch: Annotated[str, typer.Option(help="Method that is tried first: receipts (default) or logs.")] = "",
     reorg_depth: Annotated[int, typer.Option(min=1, help="Blocks that zerolag streams can retract.")] = 256,
-    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
+    metrics_port: Annotated[
+        int, typer.Option(min=0, help="Port with Prometheus metrics, on the address metrics_host; 0: none.")
+    ] = 0,
 ) -> None:
     """Write the five streams of an EVM chain from a node.
 
@@ -125,7 +127,9 @@ def hyperliquid(
     name: Annotated[
         str, typer.Option(help="Name of the ingest: it resumes at the stored position of this name.")
     ] = "hyperliquid",
-    metrics_port: Annotated[int, typer.Option(help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
+    metrics_port: Annotated[
+        int, typer.Option(help="Port with Prometheus metrics, on the address metrics_host; 0: none.")
+    ] = 0,
 ) -> None:
     """Write the streams of Hyperliquid from a node's files or the WebSocket API.
 
@@ -165,7 +169,9 @@ def solana(
     rate: Annotated[float, typer.Option(min=0, help="Calls a second; 0 is no limit.")] = 0,
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Blocks fetched at once.")] = 4,
     poll_s: Annotated[float, typer.Option(help="Polling interval for new slots in seconds, up to 5.")] = 0.5,
-    metrics_port: Annotated[int, typer.Option(min=0, help="Port of 127.0.0.1 with Prometheus metrics; 0: none.")] = 0,
+    metrics_port: Annotated[
+        int, typer.Option(min=0, help="Port with Prometheus metrics, on the address metrics_host; 0: none.")
+    ] = 0,
 ) -> None:
     """Write the non-vote transactions of Solana from a node.
 

@@ -120,8 +120,8 @@ def redrive_acls(deployment: Deployment) -> list[Acl]:
 def reader_resources(deployment: Deployment) -> DeploymentResources:
     """Return the readers' user with its ACLs.
 
-    `ClusterAdmin.ensure` with these resources sets the stored password. Their ACLs exist already; they name the topics
-    that the check of the login must see.
+    `ClusterAdmin.ensure` with these resources sets the stored password. The ACLs exist already. They are included
+    because `ensure` waits until the user sees the topics that they name.
     """
     user = User(reader_user(deployment.id), deployment.reader_password)
     acls = _reader_acls(deployment, output_topics(deployment.config_id, deployment.effective_revision.config))

@@ -1,9 +1,7 @@
 """One lock per configuration, for its topics and the workers of its redrives.
 
-The code calls a configuration a Flow.
-
-A deploy holds it while it creates topics, a sweep while it removes them. A redrive holds it while it starts its worker,
-and a pause or teardown while it stops the workers.
+The code calls a configuration a flow. A deploy holds the lock while it creates topics, and a sweep while it removes
+topics. A redrive holds the lock while it starts its worker, and a pause or teardown while it stops the workers.
 """
 
 import threading

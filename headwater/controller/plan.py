@@ -132,11 +132,11 @@ class ObservedState:
 
     Attributes:
         now: The time of the observation, in monotonic seconds.
-        workers: The workers that are members of the consumer group.
+        workers: The workers that are or should be members of the consumer group; some may have no process now.
         successors: The workers that are being prepared to take over.
         progress: What this process remembers about the workers; None when it has not started them.
         is_second_plan: Whether a plan of this reconciliation has already been carried out. The second one evaluates the
-            workers, and starts none.
+        workers of the target and does not start them again; it may roll back.
         due_sync: What the last comparison of all topics has found to do for this deployment, if anything.
     """
 
@@ -292,7 +292,7 @@ def _is_deploying(deployment: Deployment) -> bool:
 
 
 def _runs(worker_set: WorkerSet, observed: ObservedState) -> bool:
-    """Whether exactly the workers of this set run, ready or not."""
+    """Whether the orchestrator has exactly the workers of this set, running or not."""
     workers = observed.workers
     is_complete = len(workers) == worker_set.slots and all(w.spec_hash == worker_set.spec_hash for w in workers)
     return is_complete and not observed.successors

@@ -38,7 +38,7 @@ class ResourceNames:
         groups: Consumer groups of the installation's own Kafka cluster.
         external_groups: Consumer groups of the other Kafka clusters in the stream bindings.
         subscriptions: Pub/Sub subscriptions.
-        running_deployment_ids: The ids of the deployments that have running workers.
+        running_deployment_ids: The ids of the deployments that have workers, or of which something is left.
     """
 
     topics: frozenset[str] = frozenset()
@@ -98,7 +98,7 @@ class ExistingResources:
         external_groups: The consumer groups of the other Kafka clusters in the stream bindings, and whether each has
             members.
         subscriptions: Pub/Sub subscriptions.
-        running_deployment_ids: The ids of the deployments that have running workers.
+        running_deployment_ids: The ids of the deployments that have workers, or of which something is left.
     """
 
     inventory: Inventory

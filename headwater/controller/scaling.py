@@ -20,7 +20,7 @@ from headwater.model.parallelism import WorkerBounds
 RAISE_WINDOW_S = 12.0
 """For how long the workers must be behind or busy before their number is raised."""
 LOWER_WINDOW_S = 60.0
-"""For how long fewer workers must suffice before the number is lowered. The workers run at least as long unchanged."""
+"""For how long fewer workers must suffice, and the number must not have changed, before it is lowered."""
 BEHIND_S = 3.0
 """Workers are behind when they need longer than this for the records that wait."""
 MIN_BACKLOG = 100

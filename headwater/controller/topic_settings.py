@@ -9,7 +9,7 @@ from headwater.model.sink import TopicSink
 MIN_SEGMENT_BYTES = 4 << 20
 """A segment must be able to hold the largest batch of records."""
 MIN_SEGMENT_MS = 60_000
-"""The minimum time between two new segment files of a partition."""
+"""The minimum of `segment.ms`. A segment file that is full is closed earlier."""
 SEGMENTS_PER_PARTITION = 8
 """The number of segments that retention_bytes is divided into. Kafka removes only whole segments."""
 

@@ -50,7 +50,7 @@ JOIN_POLL_S = 0.2
 PAUSE_AFTER_S = 10.0
 """How long a wait may last before the source is paused: pausing discards the records that were fetched ahead.
 
-The wait before a retry of the transforms pauses the source at once.
+A wait whose end is known pauses the source at once, such as the wait before a retry of the transforms.
 """
 SLOW_TRANSFORMS = f"The transforms have worked on a batch of records for more than {PAUSE_AFTER_S:g} s."
 REVOKE_BUDGET_S = 5.0

@@ -56,8 +56,8 @@ class ChainReader(Protocol):
     def steps(self, position: bytes | None) -> Iterator[Step | None]:
         """Yield the steps after a position, which is None at the very first start.
 
-        The iterator yields None about once a second while the chain has nothing new, and ends after the last block of
-        a finite range. It raises NodeError when the node fails; the caller then calls `steps` again. It raises
+        The iterator yields None at least every few seconds while the chain has nothing new, and ends after the last
+        block of a finite range. It raises NodeError when the node fails; the caller then calls `steps` again. It raises
         IngestStopped for an error that a retry can't solve.
         """
 

@@ -57,8 +57,8 @@ class StreamWriter:
     def write(self, step: Step) -> StepResult:
         """Write a step in one transaction.
 
-        Raises TransactionFailed when the outcome is unknown. A new writer then reads the stored position, which shows
-        whether the transaction was committed.
+        Raises TransactionFailed when the transaction was not committed, or when that is unknown. A new writer then
+        reads the stored position, which shows whether the transaction was committed.
         """
         result = StepResult(Counter(), [])
         small_enough: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
@@ -78,7 +78,7 @@ class StreamWriter:
 
     def _produce(self, target: StreamTopic, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
         partitions = [partition_of(key, target.partitions) for key in keys]
-        # The producer replaces timestamps of 0, which are too old, by the current time.
+        # A timestamp of 0 means the current time (see OutputBatch).
         batch = OutputBatch.of(target.topic, values, keys, partitions, timestamps=[0] * len(keys))
         self._producer.produce(batch)
 

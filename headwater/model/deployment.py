@@ -159,8 +159,10 @@ class Deployment:
         gaps: The offsets that retention removed before the pipeline was last resumed.
         scaling: The number of workers that the controller has chosen; None until it has changed the number.
         unreadable_reason: Why this version of Headwater can't read the deployment, and what to do; empty when it can.
-            An unreadable deployment is not changed, and its workers keep running. It can be torn down, and a save of
-            the configuration repairs unreadable passwords.
+            Its workers keep running, and it can be torn down. Pause, rewind and new credentials refuse it. A save of
+            the configuration repairs unreadable passwords, and a deploy of a readable configuration an unknown state.
+        has_readable_positions: Whether this version can read `positions`, `rewind` and `gaps`. If not, no deploy and no
+            resume replaces them.
     """
 
     id: str
@@ -190,6 +192,7 @@ class Deployment:
     gaps: tuple[OffsetGap, ...] = ()
     scaling: Scaling | None = None
     unreadable_reason: str = ""
+    has_readable_positions: bool = True
 
     @property
     def is_reconciled(self) -> bool:
@@ -290,7 +293,8 @@ class DeploymentVersion(NamedTuple):
 
     The controller reads a deployment again when its version has changed. The version leaves out fields whose changes
     the controller need not notice (the statuses of the workers, the positions, the scaling, `Rewind.is_answered`), and
-    fields that change only together with the generation or a version of the credentials (the previous revisions).
+    the previous revisions. These change together with the generation or a version of the credentials, or when the
+    controller itself has removed them.
     """
 
     id: str

@@ -15,10 +15,10 @@ from headwater.model.positions import Rewind, RewindTarget, StoredPositions, gap
 from headwater.model.stream import stream_name
 
 REWIND_REPEATABLE_FOR = timedelta(hours=1)
-"""How long after the request for a rewind an identical request is a retry, if no client has got the result.
+"""For this long after a request to rewind, an identical request is a retry, as long as no client has got the result.
 
-While the rewind is in progress, an identical request is always a retry. Once a client has got the result, it is a new
-rewind, and also after a rewind that failed, or after another request such as a pause.
+While the rewind is in progress, an identical request always is a retry. It is a new rewind once a client has got the
+result, after a rewind that failed, and after another request such as a pause.
 """
 
 
@@ -43,7 +43,7 @@ class RolloutHistoryEntry:
 def stream_of(source: Source) -> str:
     """Return the name of the stream of a source.
 
-    Sources with the same stream share a consumer group, and so its offsets, even if they differ in `start_at`.
+    Revisions that read the same stream can share a consumer group, and so its offsets; `_source_epoch` says when.
     """
     return stream_name(source.chain, source.entity, zerolag=source.is_zerolag)
 
@@ -76,8 +76,11 @@ def _has_failed(current: Deployment) -> bool:
 def roll_out(current: Deployment, flow: Flow, history: Sequence[RolloutHistoryEntry]) -> Deployment:
     """Return the deployment after a deploy call, which also resumes a paused deployment.
 
-    The newest revision of the configuration becomes the desired revision.
+    The newest revision of the configuration becomes the desired revision. Raises StoredDataUnreadable when the stored
+    positions can't be read: workers would start elsewhere.
     """
+    if not current.has_readable_positions:
+        raise StoredDataUnreadable(current.unreadable_reason)
     return replace(
         current,
         desired=DesiredPhase.RUNNING,

@@ -320,7 +320,7 @@ class Fetcher:
     ) -> FetchedColumns:
         """Wait at most `timeout_s` for a message, and return the queued messages.
 
-        Returns at most `max_records` messages, with about `max_bytes` in total.
+        Returns at most `max_records` messages (one, if there is one, even with 0), with about `max_bytes` in total.
         """
         struct, functions = self._struct, native_library()
         count: int = functions.kafka_fetch_messages(struct, max_records, max_bytes, to_milliseconds(timeout_s))

@@ -71,7 +71,10 @@ class Orchestrator(Protocol):
         """
 
     def worker_set_ids(self) -> frozenset[str]:
-        """Return the ids of all worker sets that have workers: of deployments and of redrives."""
+        """Return the ids of the worker sets that should run, or of which something is left.
+
+        They belong to deployments and to redrives.
+        """
 
     @property
     def current_failure(self) -> str:

@@ -59,9 +59,8 @@ send nothing to Kafka for longer than their session may last.
 """
 MANY_WORKERS = 16 * _CORES
 NICENESS_OF_MANY = 10
-"""By how much the niceness of a worker is raised above that of this process.
-
-This happens with a heartbeat after its start, while there are more than MANY_WORKERS.
+"""By how much the niceness of a worker is raised above that of this process. It is raised once for each worker, when
+the worker has started and there are more than MANY_WORKERS slots.
 
 Kafka, Valkey and the API on the same machine then have priority. Otherwise busy workers would leave Kafka so little CPU
 time that workers lose their membership of the consumer group, and repeat records. With few workers, a lower priority
@@ -92,8 +91,8 @@ class ProcessOrchestrator:
     Args:
         run_dir: A directory for the specs and the logs, with a folder per worker set; created with mode 0700.
         command: Returns the command line of a worker.
-        memory_limit: How many bytes a worker and its child processes may use together. A worker that uses more is
-            killed.
+        memory_limit: How many bytes a worker and its child processes may use together. When they use more, the worker
+        is killed, or with control groups perhaps only the process of its scripts.
         clock: Returns monotonic seconds.
         environment: The environment of the workers. None means `children.inherited_environment()`.
         cgroups: Control groups for the workers. None means that the workers' memory is measured once a second.

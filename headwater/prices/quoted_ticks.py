@@ -28,7 +28,7 @@ from headwater.stores.quote_history_reader import read_histories
 log = structlog.get_logger(__name__)
 
 LATE_USD_TICKS_MS = 10 * MINUTE_MS
-"""How long after the arrival of a quoted tick a USD tick of its quote token may arrive and still change the price.
+"""A USD tick of the quote token changes the price of a quoted tick only if it arrives at most this long after it.
 
 Only a USD tick whose event time is not later than the event time of the quoted tick can change the price.
 """

@@ -82,7 +82,7 @@ def _main_module(*, for_validation: bool) -> str:
 
 
 def _code(name: str) -> str:
-    """Return a harness file without comments and indentation.
+    """Return a harness file without indentation and without lines that are only a comment.
 
     The whole harness is one argument, and Linux limits an argument to 128 KiB (MAX_ARG_STRLEN).
     """

@@ -31,7 +31,7 @@ CPU_STARVATION_TIMEOUT_S = 10.0
 RECYCLE_ABOVE_BYTES = 208 << 20
 """A child whose resident memory exceeds this is replaced between two batches."""
 RECYCLE_INTERVAL_S = 10.0
-"""The shortest interval between two replacements of a child that has grown too large."""
+"""The shortest interval between two replacements by `_recycle`."""
 MEMORY_CHECK_INTERVAL_S = 0.1
 """The shortest interval between two reads of the child's memory; small batches arrive a hundred times a second."""
 BLOCKING_SEGMENT_LIMIT_MS = 1500
@@ -325,8 +325,9 @@ class Sandbox:
         """Return the time after which V8 interrupts a pass of a segment.
 
         An interrupted script loses its state. A segment of a blocking script ends by itself, between two records,
-        before the normal time limit. It exceeds the limit only on a busy machine, so its limit is longer. After an
-        interruption it has the normal limit for a while, because another slow record would delay all others again.
+        before the normal time limit. It exceeds the limit on a busy machine, or because of a slow record, so its limit
+        is longer. After an interruption it has the normal limit for a while, because another slow record would delay
+        all others again.
         """
         interrupted_at_s = self._interrupted_at_s.get(script_batch.script_number, float("-inf"))
         if (

@@ -52,16 +52,17 @@ class AppliedState:
 
     Attributes:
         workers: For a filter all workers of the pipeline; for a dataset the workers that may have looked it up.
-        is_starting: Whether the pipeline is starting: its workers do not exist yet, so no version is applied.
+        lacks_workers: Whether the pipeline has no workers although it is not paused: they do not exist yet, or its
+        rollout has failed. Then no version is applied.
     """
 
     current: int
     workers: tuple[WorkerVersion, ...]
-    is_starting: bool = False
+    lacks_workers: bool = False
 
     def has_applied(self, version: int) -> bool:
         """Return whether every batch that starts from now on sees all writes up to this version."""
-        if version > self.current or self.is_starting:
+        if version > self.current or self.lacks_workers:
             return False
         return all(worker.number is not None and worker.number >= version for worker in self.workers)
 
@@ -72,11 +73,11 @@ class _WorkersOfSet:
 
     Attributes:
         workers: The last reports of the workers.
-        is_starting: Whether the pipeline is starting: its workers do not exist yet.
+        lacks_workers: Whether the pipeline has no workers although it is not paused.
     """
 
     workers: Sequence[ObservedWorker]
-    is_starting: bool = False
+    lacks_workers: bool = False
 
     def versions(self, set_id: SetId) -> list[SetVersion | None]:
         """Return the version of a set that each worker has read."""
@@ -93,7 +94,7 @@ class _WorkersOfSet:
             for version in self.versions(set_id)
         ]
         versions = tuple(WorkerVersion(w.name, number) for w, number in zip(self.workers, numbers, strict=True))
-        return AppliedState(history.current.number, versions, self.is_starting)
+        return AppliedState(history.current.number, versions, self.lacks_workers)
 
 
 class AppliedVersions:
@@ -161,8 +162,8 @@ class AppliedVersions:
             if not item.config_id:
                 by_set[item] = _WorkersOfSet([w for w in by_owner[item.owner] if _uses_dataset(w, item.set_id)])
             elif (of_filter := by_config.get(item.config_id)) is not None:
-                is_starting = not of_filter.workers and of_filter.phase is not Phase.PAUSED
-                by_set[item] = _WorkersOfSet(of_filter.workers, is_starting)
+                lacks_workers = not of_filter.workers and of_filter.phase is not Phase.PAUSED
+                by_set[item] = _WorkersOfSet(of_filter.workers, lacks_workers)
         return by_set
 
 

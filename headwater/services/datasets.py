@@ -16,7 +16,7 @@ class Datasets:
 
     A dataset has a row in the SQL database. Its values, and the name by which scripts use it, are in Valkey. The state
     of the row is "pending" until scripts can look the name up, and "deleting" until the name and the values are
-    removed. The controller's sweeper finishes creations and deletions that were interrupted.
+    removed. The controller's sweeper removes datasets whose creation or deletion was interrupted.
 
     All methods may block and raise DatabaseUnavailable and RedisUnavailable.
     """

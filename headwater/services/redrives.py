@@ -34,9 +34,10 @@ class LetterQuery:
     """The letters that a request names.
 
     Attributes:
-        ids: The letters; None names letters by the other members.
-        error: The class of the error; None names letters with any class.
-        component: The uid of the transform, or the name of the sink; None names letters of all.
+        ids: The letters; None when the other members select them.
+        error: The class of the error; None selects letters with any class.
+        component: The uid of the transform, or the name of the sink; None selects the letters of all transforms and
+        sinks.
     """
 
     ids: Sequence[LetterId] | None = None

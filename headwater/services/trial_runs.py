@@ -22,7 +22,7 @@ SourceNumbers = Sequence[int]
 
 
 class LimitReached(Exception):
-    """A limit of time or size is reached; the message says which."""
+    """The time limit of the trial is reached; the message names it."""
 
 
 class Deadline:
@@ -158,9 +158,9 @@ class _Step:
     def dropped_source_numbers(self) -> list[int]:
         """Return the source record of each input row that was dropped.
 
-        The output index of a record tells the outputs of one source record apart. A filter keeps the index of a row.
-        The first output of a script for a row with the index i has the index `output_index(i, 0)`. A row that has not
-        failed is dropped when no output of its source record has the index of the row's first output.
+        Each record has an output index, which tells the outputs of one source record apart. A filter passes a row on
+        with the same index; a script gives the first output of a row with the index i the index `output_index(i, 0)`.
+        So a row that has not failed counts as dropped when its source record has no output with this index.
         """
         kept = set(zip(self.output_source_numbers, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}

@@ -54,7 +54,10 @@ GetRevision = Callable[[str, str, int], Flow]
 
 
 class OpenContext(Protocol):
-    """Opens the context in which the transforms of an owner are built: a sandbox, and the owner's sets and datasets."""
+    """Opens the context in which the transforms of an owner are built.
+
+    It has a sandbox, and the owner's sets and datasets.
+    """
 
     def __call__(self, owner: str, /, *, is_long: bool) -> AbstractContextManager[TransformContext]:
         """Open the context. `is_long` is whether the trial may run for most of a minute."""
@@ -204,9 +207,10 @@ class Trials:
         *,
         is_long: bool,
     ) -> Iterator[Callable[[Deadline], PipelineRun]]:
-        """Build the transforms of a pipeline in a sandbox of its own, and yield what returns their run.
+        """Build the transforms of a pipeline in a sandbox of its own.
 
-        So a crash of one pipeline's script, and its variables, never change the results of another one.
+        So a crash of one pipeline's script, and its variables, never change the results of another one. Yields a
+        function that returns the run of the transforms with a deadline.
         """
         with self._open_context(owner, is_long=is_long) as context:
             trial_context = replace(

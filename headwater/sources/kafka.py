@@ -52,7 +52,7 @@ librdkafka itself repeats a request after `socket.timeout.ms`, which is 60 s.
 START_OFFSETS_TIMEOUT_S: Final = 30.0
 """How long to wait for committed positions: the open transaction of a worker that was killed blocks them for 25 s."""
 REJOIN_AFTER_S: Final = 8.0
-"""How long a member may have no partitions while Kafka is reachable, before its client is replaced.
+"""How long a member may wait for an assignment while Kafka is reachable, before its client is replaced.
 
 Longer than a session, because a member that has lost its partitions may have to wait until its old session ends.
 """
@@ -458,14 +458,14 @@ class KafkaSource:
     def _replace_stuck_consumer(self) -> None:
         """Replace a consumer that hangs although Kafka is reachable.
 
-        It gets no partitions, or no response to a commit. librdkafka can hang forever: when it waits for a response on
+        It gets no assignment, or no response to a commit. librdkafka can hang forever: when it waits for a response on
         a connection that it has closed, or when a restarted broker has returned metadata without brokers (librdkafka
         issue 5301).
         """
         state = self._monitor.state
         has_leaders = state is not None and not state.leaderless
         if has_leaders and self._waits_too_long(self._unassigned_since, REJOIN_AFTER_S):
-            self._replace_consumer("Kafka is reachable, but the consumer gets no partitions")
+            self._replace_consumer("Kafka is reachable, but the consumer gets no assignment")
         elif self._consumer.is_committing and self._waits_too_long(self._commit_started_at, COMMIT_STUCK_AFTER_S):
             self._replace_consumer("Kafka is reachable, but a commit gets no response")
 

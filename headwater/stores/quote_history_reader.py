@@ -33,7 +33,7 @@ class QuoteHistoryReader:
         Args:
             store: The price store.
             unsettled: The unsettled ticks, by the key of their token or the key of its quoted ticks. Only the chain is
-                taken from the key. With the address in the ticks, it gives the key of the quote token.
+            taken from the key: the key of a quote token is this chain and the `quote` of the ticks.
             now: The present time in ms since the epoch.
         """
         times = _times(unsettled)

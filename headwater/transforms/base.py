@@ -50,7 +50,7 @@ class PendingBatch(Protocol):
         """Wait until the batch is done, or for about `timeout_s`."""
 
     def result(self) -> TransformResult:
-        """Wait for the result, which takes some seconds at most.
+        """Return the result, and wait for it: minutes for a script, unless `done` is true.
 
         Errors of single records are in the result. Raises RedisUnavailable when sets can't be read. The batch is
         kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be

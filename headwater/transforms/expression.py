@@ -97,8 +97,8 @@ class Expression:
 
         The value is "" where there is none.
 
-        For an expression that is one member of the record, this takes a third of the time of `select`. For any other
-        expression, all rows need `select`.
+        For an expression that is one member of the record, perhaps with `.lowercase()`, this takes a third of the time
+        of `select`. For any other expression, all rows need `select`.
         """
         if self._member is None:
             return JsonFieldValues([""] * len(records), [*range(len(records))])

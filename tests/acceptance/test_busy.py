@@ -1,4 +1,4 @@
-"""Requests while the command line writes to the same database, and while a process of the API stops."""
+"""Requests while the command line writes to the database, and while the API stops."""
 
 import os
 import signal

@@ -201,6 +201,15 @@ class TestOtherRows:
         assert two.deployments.progress(["f1"])["f1"].phase is Phase.PENDING
         assert len(two.deployments.active_versions()) == 2
 
+    def test_positions_are_not_replaced(self, two: Database, damage: Damage) -> None:
+        pausing = two.deployments.request_pause(OWNER, "f1")
+        two.deployments.write_observations([seen(pausing, Phase.PAUSED)])
+        damage("UPDATE deployments SET positions = 'damaged' WHERE id = 'd1'")
+        two.flows.save(next_revision(two.flows.get(OWNER, "f1")))
+        for request in (two.deployments.request_resume, two.deployments.request_pause):
+            with pytest.raises(StoredDataUnreadable, match="positions"):
+                request(OWNER, "f1")
+
     def test_worker_states(self, two: Database, damage: Damage) -> None:
         worker = ObservedWorker(name="w", status=ObservedWorkerStatus.RUNNING, is_ready=True, start_time=T0)
         two.deployments.report_workers({"d1": [worker], "d2": [worker]})

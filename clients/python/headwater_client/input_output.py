@@ -41,7 +41,7 @@ class InputOutput(Protocol):
         """Wait."""
 
     def parallel(self, jobs: AsyncIterable[Coroutine[Any, Any, T]], limit: int) -> AsyncGenerator[T, None]:
-        """Run at most `limit` jobs at once, and yield each result as soon as there is one."""
+        """Run at most `limit` jobs at once, and yield their results, in any order."""
 
     async def close(self) -> None:
         """Close all connections."""

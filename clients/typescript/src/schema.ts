@@ -10,7 +10,7 @@ export interface components {
             applied: boolean;
             /** @description The version that the request names. */
             version: number;
-            /** @description For a filter all workers of the pipeline; for a dataset the workers that may have looked it up. Empty while the pipeline is paused, and until its first workers exist. */
+            /** @description For a filter all workers of the pipeline; for a dataset the workers that may have looked it up. Empty while the pipeline is paused, until its first workers exist, and after its rollout has failed. */
             workers: components["schemas"]["AppliedWorker"][];
         };
         /** @description A worker that uses the set. */
@@ -760,7 +760,7 @@ export interface components {
             /** @description At most 50 bands, the one with the most minutes first. */
             bands: components["schemas"]["PriceBand"][];
             chain: string;
-            /** @description The time from which on minutes count for the bands. */
+            /** @description Only minutes after this time count for the bands. */
             counted_since: string | null;
             /** @description The latest accepted trade; null when the token has no price. */
             latest: components["schemas"]["PricePoint"] | null;
@@ -1290,7 +1290,7 @@ export interface components {
             cursor: string | null;
             /** @description Sorted by chain and address. */
             items: components["schemas"]["ListedToken"][];
-            /** @description Whether a prices worker runs, which stores the trades. It is read in the background, so it is null in the first answers, and while Kafka is unavailable. */
+            /** @description Whether a prices worker runs, which stores the trades. It is read in the background, so it is null in the first answers, and when Kafka has been unavailable for a minute. */
             worker_runs: boolean | null;
         };
         /** @description One metric of one transform over time. */
@@ -1364,7 +1364,7 @@ export interface components {
         TrialStepBody: {
             dropped: number;
             errors: components["schemas"]["RecordError"][];
-            /** @description Lines of `console.log`; empty in a sample of more than 200 records. */
+            /** @description Lines of `console.log`; empty for a record that was processed together with others, as most are in a sample of more than 200 records. */
             logs: string[];
             /** @description The records that the transform passed on, in order. A record that is not JSON is `{"record_base64": …}`. */
             outputs: unknown[];

@@ -145,9 +145,10 @@ class _Session:
     def _state(self) -> Mapping[Path, tuple[int, int]]:
         """Return the time and the size of each file of the folder, without the report."""
         state = {}
+        report = self.junit and self.junit.resolve()
         for path in find_folder(self.folder).rglob("*"):
             with suppress(OSError):
-                if path.is_file() and path != self.junit:
+                if path.is_file() and path.resolve() != report:
                     status = path.stat()
                     state[path] = status.st_mtime_ns, status.st_size
         return state

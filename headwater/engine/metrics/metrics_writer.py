@@ -80,8 +80,8 @@ class MetricsWriter:
         self._counted_offsets: Positions = {}
         """By partition: all records before this offset are counted.
 
-        The offset is the higher one of the offset in the store, and the position in `_seen_up_to` when the partition
-        was last assigned, acquired or read again. Partitions that were removed keep an entry.
+        The offset is the larger of two: the one in the store, and the one that `_seen_up_to` had when the partition was
+        last assigned, acquired or read again. Partitions that were removed keep an entry.
         """
         self._seen_up_to: Positions = {}
         """By partition: the position up to which this worker has counted records.

@@ -158,7 +158,7 @@ class PipelineMetrics:
             positions: The positions after the batch.
             produced: How many outputs were produced, counted once per sink: the first result of `deliver`.
             failures: The outputs that were not produced: the second result of `deliver`.
-            took_s: How long after it was read the batch was produced.
+            took_s: The seconds from the reading of the batch until it was produced.
         """
         batch = ProducedBatch.of(in_flight, produced, failures)
         counts = batch.counts()

@@ -22,7 +22,7 @@ LATEST: Final = "latest"
 CHECK_S: Final = 15.0
 """The interval of the health checks of all nodes."""
 LAG_BLOCKS: Final = 5
-"""A node that lags behind a healthy node by more blocks than this is not used."""
+"""A node that lags behind a healthy node by more blocks than this is asked only after that node has failed."""
 CHECKS_TO_RETURN: Final = 4
 """A preferred node is used again after it has answered this many checks in a row."""
 HEAD_TTL_S: Final = 60.0

@@ -387,7 +387,8 @@ class BlockMerger:
     def _convert(self, folder: FolderBlocks, part: BlockPart, batch: ConvertedBatch) -> None:
         """Convert the events of a part that were not taken before.
 
-        A restarted node writes some blocks again, up to the last one. It can write further events of the last block.
+        A restarted node may write the newest blocks again, the last taken one included. After the repeated events of
+        that block, it may write further ones.
         """
         _, kind, _, rank = folder.spec
         progress, time_ms = folder.last_taken, folder.time_ms

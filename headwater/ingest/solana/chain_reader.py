@@ -137,7 +137,7 @@ class _BlockReader:
     def steps(self) -> Iterator[Step]:
         """Yield steps with the blocks of the next range of slots.
 
-        The range has at most `_slots_per_request` slots, and ends at the newest slot or at `to_slot`.
+        The range has at most `_slots_per_request` slots, and ends at the newest slot or at `to_slot` at the latest.
         """
         newest = self._rpc.newest_slot()
         end = newest if self._options.to_slot is None else min(newest, self._options.to_slot)

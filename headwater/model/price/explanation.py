@@ -51,7 +51,7 @@ class Explanation(NamedTuple):
 
     Attributes:
         now_ms: The end of the windows.
-        horizon_ms: The time from which on minutes count for the bands.
+        horizon_ms: Only minutes after this time count for the bands.
         required_minutes: The active minutes that make a band established.
         day: The last 24 hours.
         hour: The last hour.
@@ -102,7 +102,8 @@ def explain(states: Sequence[TokenState], now: int, limit: int, *, filter_outlie
 def history(state: EvaluableState, now: int, *, filter_outliers: bool) -> list[Tick]:
     """Return the last accepted tick of each interval since the horizon, oldest first.
 
-    An interval is an hour before `recent_start`, and 5 minutes from then on. An interval without ticks has no point.
+    Before `recent_start`, an interval is one hour long; from then on, it is 5 minutes long. An interval without ticks
+    has no point.
     """
     if state.newest is None:
         return []

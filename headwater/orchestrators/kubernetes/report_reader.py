@@ -31,7 +31,7 @@ class ReportReader:
         workers: The client.
         token: Returns the token of a Pod's worker; empty while it is not known.
         port: The port of the workers.
-        on_report: Is called when there is a new report, and when the last one no longer counts.
+        on_report: Is called when there is a new report, and when the last one no longer counts because of MAX_FAILURES.
         clock: Returns monotonic seconds.
     """
 

@@ -157,11 +157,11 @@ class ReachabilityEvaluator:
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
-            # `new Set(list)` copies the members of its argument. So a surviving member of the list is one member away
-            # from the set, where `in_new_object` would say two. `new Array(list)` holds the argument itself, so the
-            # depth grows by one level, as in `in_surviving_object`.
-            holds_only_harmless_members = path != "Array" and not arguments.member().reaches_something
-            if holds_only_harmless_members or not arguments.reaches_something:
+            # `new Set(list)` holds the members of the list and not the list. So a surviving member has the distance 1
+            # from the set; `in_new_object`, which counts the list too, would return 2. `new Array(list)` holds the
+            # argument itself, so the depth grows by one level, as in `in_surviving_object`.
+            copies_nothing_that_survives = path != "Array" and not arguments.member().reaches_something
+            if copies_nothing_that_survives or not arguments.reaches_something:
                 return NOTHING
             return Reachability(1, arguments.in_surviving_object().depth)
         # The entries of a WeakMap are not tracked, so a WeakMap with initial entries may hold state.

@@ -193,8 +193,8 @@
   const isInteger = (source) => indexOf(source, '.') < 0 && indexOf(source, 'e') < 0 && indexOf(source, 'E') < 0;
   const bigIntReviver = (key, value, { source }) => typeof value === 'number' && exceedsDouble(value) && isInteger(source) ? NativeBigInt(source) : value;
   // Returns a parsed record with a BigInt for each integer that a double can't hold. offsets: where the numbers of 16
-  // digits or more begin in an ASCII text. If the fast methods are ambiguous, the text is parsed again with a reviver. It
-  // is parsed again too if the script gave all objects enumerable properties, which `restoreByWalking` would visit.
+  // digits or more begin in an ASCII text. If the fast methods are ambiguous, the text is parsed again with a reviver. If
+  // the script gave all objects enumerable properties, which `restoreByWalking` would visit, that method is left out.
   let walkable = true;
   const restoreLongIntegers = (record, text, offsets) =>
     restoreAtOffsets(record, text, offsets) || (walkable && restoreByWalking(record, text)) ? record : parse(text, bigIntReviver);

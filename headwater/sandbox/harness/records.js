@@ -292,7 +292,7 @@
     if (logs !== null || currentCall.lines !== null) storeLogLines(row);
     if (forcedOutput === '') stoppedRows[stoppedRows.length] = row;
   };
-  // Checks the clock after the records before index j. Returns the index before which to check again. When a group of
+  // Checks the clock when the records before index j have run. Returns the index before which to check again. When a group of
   // records took too long, each of them counts as slow; each is then run alone and judged by its own time.
   const checkClock = (j) => {
     const time = wallClock(), took = time - groupStartMs;

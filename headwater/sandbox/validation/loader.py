@@ -14,7 +14,10 @@ from headwater.sandbox.validation import functions, modules, script_globals, typ
 from headwater.sandbox.validation.free_names import find_free_names
 
 _MAX_UNPARSABLE_CHARS = 1 << 16
-"""A longer text with syntax errors is not parsed, because tree-sitter takes ten times as long when there are errors."""
+"""The length up to which a text that can't be stripped is parsed, to find out whether it is a module.
+
+tree-sitter takes ten times as long when there are errors.
+"""
 _NOT_DEFINED = re.compile(r"([\w$]+) is not defined")
 _JSX = re.compile(r"</[\w.]*>|/>")
 _DECORATOR = re.compile(r"^\s*@\w", re.MULTILINE)
@@ -104,9 +107,9 @@ class _Loader:
     def _load_unstrippable(self, text: str, failure: ScriptFailure, invalid: InvalidScript) -> LoadResult:
         """Load a text that the type stripper can't parse, if it is a module.
 
-        Otherwise, or if V8 can't compile the converted module, raises InvalidScript. The error is the stripper's, if it
-        is no syntax error or has a place in the text. Otherwise it is V8's error, for a module about the converted
-        text.
+        Otherwise, or if the converted module can't be loaded, raises InvalidScript. The stripper's error is raised if
+        it is not a syntax error, or if it names a place in the text. Otherwise the error comes from the last attempt
+        to load: for a module from its conversion or from V8, which compiled the converted text.
         """
         if (
             failure.error == "SyntaxError"

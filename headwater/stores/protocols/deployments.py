@@ -85,8 +85,8 @@ class DeploymentStore(Protocol):
     def request_credential_rotation(self, owner: str, config_id: str, reader_password: str) -> Deployment:
         """Replace the password of the readers, and increment the change counter.
 
-        Raises NotFound (also when the configuration is not deployed), and StoredDataUnreadable when the password of the
-        workers can't be decrypted.
+        Raises NotFound (also when the configuration is not deployed), and StoredDataUnreadable when this version can't
+        read the deployment.
         """
 
     def request_teardown(self, config_id: str) -> Deployment | None:

@@ -9,9 +9,9 @@ from headwater.model.idempotency import ClaimResult, StoredResponse
 class IdempotencyStore(Protocol):
     """The state of requests with an Idempotency-Key.
 
-    One caller at a time claims a request, until a time. `request_id` is the id of the HTTP request that claims it;
-    `idempotency_id` is from `model.idempotency.idempotency_id`. Only the holder of the claim may change the record:
-    `renew`, `finish` and `release` do nothing when `request_id` does not hold it.
+    At most one caller holds the claim on a request, and a claim expires at the time `until`. `request_id` is the id of
+    the HTTP request that claims it; `idempotency_id` is from `model.idempotency.idempotency_id`. Only the holder of the
+    claim may change the record: `renew`, `finish` and `release` do nothing when `request_id` does not hold it.
     """
 
     def claim(self, idempotency_id: str, request_id: str, now: datetime, until: datetime) -> ClaimResult:

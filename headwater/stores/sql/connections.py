@@ -185,9 +185,9 @@ class Connections:
     def writing(self) -> Iterator[Connection]:
         """Begin a transaction that the end of the block commits, or an exception rolls back.
 
-        It waits up to WRITE_LOCK_TIMEOUT_S for SQLite's write lock, or LOCK_TIMEOUT_S for a lock of PostgreSQL.
-        Raises DatabaseUnavailable, and LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError
-        themselves.
+        On SQLite it waits up to WRITE_LOCK_TIMEOUT_S for other threads of this process, and then up to as long for
+        other processes. On PostgreSQL it waits up to LOCK_TIMEOUT_S for a lock. Raises DatabaseUnavailable, and
+        LeaseLost inside `model.lease.fenced_by`. Callers translate an IntegrityError themselves.
         """
         with _write_lock_held(self._write_lock), _translated_errors(), self._writer.begin() as connection:
             if (fence := current_fence()) is not None:

@@ -281,7 +281,7 @@ class DeploymentMapper:
             values |= dict.fromkeys(FIELDS, "")
             decryption_error = store_errors.UNREADABLE_PASSWORDS
         unreadable_reason = decryption_error or state_error or positions_error or config.unreadable_reason
-        return Deployment(**values, unreadable_reason=unreadable_reason)
+        return Deployment(**values, unreadable_reason=unreadable_reason, has_readable_positions=not positions_error)
 
 
 def _reported_workers(row: Any) -> ReportedWorkers:

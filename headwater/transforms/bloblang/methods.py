@@ -1,7 +1,8 @@
 """The methods of filter expressions, with the meaning that they have in Bloblang.
 
-A function of a method gets the literal arguments of the method, and returns the compiled method; its docstring says
-what the compiled method does. A compiled method returns FAILED for a value of a type that it does not support.
+Each method of the language has a Python function here, which takes the literal arguments and returns the compiled
+method. The docstring of the function says what the compiled method does. A compiled method returns FAILED for a value
+of a type that it does not support.
 """
 
 from collections.abc import Callable

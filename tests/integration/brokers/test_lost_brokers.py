@@ -102,7 +102,7 @@ def test_a_pooled_consumer_of_records(kafka: KafkaServer, all_known: list[KnownB
 
 @pytest.mark.slow
 def test_clients_after_their_broker_was_fenced(own_kafka: OwnKafka) -> None:
-    """librdkafka loses the brokers of some clients, if they send requests while the broker is fenced."""
+    """librdkafka loses the brokers of clients that send requests while the broker is fenced."""
     server = own_kafka.server
     topic = server.create_topic(server.unique("fenced"))
     connections = [AdminConnection(server.access) for _ in range(24)]

@@ -75,6 +75,9 @@ def test_a_revision_that_is_rolled_back_after_the_deploy(
     assert caught.value.deployment.revision == 2
 
 
+ID = "01ke0a2x8rv5c3m7qd9t4jw6hz"
+
+
 class TestFind:
     def respond(self, *named: str) -> Any:
         def respond(request: ReceivedRequest) -> ScriptedResponse:
@@ -84,15 +87,31 @@ class TestFind:
             if request.path == "/api/v1/flow":
                 return json_response([FLOW] if request.query["external_id"] == ["mine"] else [])
             return (
-                json_response(FLOW) if request.path == "/api/v1/flow/f" else problem_response(404, "not-found", "No.")
+                json_response(FLOW)
+                if request.path in ("/api/v1/flow/f", f"/api/v1/flow/{ID}")
+                else problem_response(404, "not-found", "No.")
             )
 
         return respond
 
-    @pytest.mark.parametrize("reference", ["f", "mine", "whales"])
+    @pytest.mark.parametrize("reference", [ID, "mine", "whales"])
     def test_one_pipeline(self, reference: str, server: ScriptedServer, hw: Headwater) -> None:
         server.respond = self.respond("f")
         assert hw.flows.find(reference).id == "f"
+
+    def test_a_pipeline_with_the_name_of_another_resource(self, server: ScriptedServer, hw: Headwater) -> None:
+        answer = self.respond()
+
+        def respond(request: ReceivedRequest) -> ScriptedResponse:
+            assert request.path != "/api/v1/flow/streams"
+            if request.path == "/api/v1/flow/overview":
+                items = [overview_item("f", "streams")]
+                return json_response({"items": items, "cursor": None, "first_minute": "2026-01-02T03:04:00Z"})
+            response: ScriptedResponse = answer(request)
+            return response
+
+        server.respond = respond
+        assert hw.flows.find("streams").id == "f"
 
     def test_no_pipeline(self, server: ScriptedServer, hw: Headwater) -> None:
         server.respond = self.respond()

@@ -88,9 +88,8 @@ def apply(
             if not run.out.as_json:
                 _print_outcome(run, outcome)
     except KeyboardInterrupt:
-        run.out.note(
-            f"Interrupted: {len(outcomes)} pipelines are done. Continue with: headwater {' '.join(sys.argv[1:])}"
-        )
+        done = sum(outcome.error is None for outcome in outcomes)
+        run.out.note(f"Interrupted: {done} pipelines are done. Continue with: headwater {' '.join(sys.argv[1:])}")
         sys.stderr.flush()
         os._exit(INTERRUPTED)  # the requests in progress end with the process
     failed = [outcome for outcome in outcomes if outcome.error is not None]
@@ -140,7 +139,8 @@ def export(
         run.out.note(f"The project {name} has no pipelines. Name pipelines with --flow.")
     if any(not each.is_bound for each in written):
         run.out.note(
-            "Some pipelines have no external id of the project: `apply` would create them anew. Add --adopt to set it."
+            "Some pipelines have no external id of this project: `apply` would create them anew. --adopt sets it where "
+            "there is none; another external id stays."
         )
 
 

@@ -80,7 +80,10 @@ class DesiredValues:
         if self.column and self.column not in head:
             raise FolderError(f"{self.label} has no column {self.column!r}; it has: {', '.join(head) or 'none'}.")
         if not self.column and len(head) > 1:
-            raise FolderError(f"{self.label} has several columns; name one with `column:` ({', '.join(head)}).")
+            raise FolderError(
+                f"{self.label} has several columns ({', '.join(head)}). Name one: `column:` in a file of a pipeline, "
+                "--column of a command."
+            )
         index = head.index(self.column) if self.column else 0
         return (row[index] for row in rows if len(row) > index)
 

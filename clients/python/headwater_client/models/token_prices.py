@@ -114,7 +114,7 @@ class PriceExplanation(Model, frozen=True, kw_only=True):
     """How the statistics of a token are computed. Lists are empty for an unknown token.
 
     Attributes:
-        counted_since: The time from which on minutes count for the bands.
+        counted_since: Only minutes after this time count for the bands.
         required_minutes: The minutes with trades that make a band established.
         accepted: The newest trades that count, newest first.
         unaccepted: The newest trades that do not count, newest first.

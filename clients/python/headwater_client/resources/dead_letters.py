@@ -162,10 +162,11 @@ class DeadLettersOperations(Resource):
 
 
 def _selection(ids: Sequence[str] | None, error: str | None, transform: str | None) -> dict[str, object]:
-    """Return the body that selects letters: those that the arguments name, or else all."""
-    if ids is not None:
-        return {"ids": list(ids)}
-    named = {"error": error, "transform_uid": transform}
+    """Return the body that selects letters: those that the arguments name, or else all.
+
+    The server refuses ids together with another argument.
+    """
+    named = {"ids": None if ids is None else list(ids), "error": error, "transform_uid": transform}
     return {name: value for name, value in named.items() if value is not None} or {"all": True}
 
 

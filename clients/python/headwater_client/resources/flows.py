@@ -1,6 +1,8 @@
 """All pipelines of the API key's owner."""
 
+import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Generic, Literal, TypeVar
 
 from headwater_client.builders import Document, Source, flow_document, without_none
@@ -11,12 +13,15 @@ from headwater_client.models.account import OverviewItem, OverviewPage
 from headwater_client.models.flow_config import FlowConfig
 from headwater_client.models.trials import Trial
 from headwater_client.operations import Asynchronous, Synchronous, iteration, operation
+from headwater_client.problem import Problem
 from headwater_client.resources.base_resource import Resource
 from headwater_client.resources.flow import AsyncFlow, Flow, FlowOperations
 from headwater_client.session import Session, typed
 
 FlowT = TypeVar("FlowT", bound=FlowOperations)
 FLOW = path("flow")
+_ID = re.compile("[0-9a-z]{26}")
+"""An id of a configuration. A pipeline may have the name of another resource below /flow, such as `streams`."""
 
 
 class FlowsOperations(Resource, Generic[FlowT]):
@@ -100,10 +105,10 @@ class FlowsOperations(Resource, Generic[FlowT]):
         >>> hw.flows.find("01ke0a2x8rv5c3m7qd9t4jw6hz").revision
         1
         """
-        try:
-            return self._bind(await self._get(path("flow", reference), FlowConfig, timeout))
-        except NotFound as error:
-            return await self._find_by_name(reference, timeout, error)
+        if _ID.fullmatch(reference):
+            with suppress(NotFound):
+                return self._bind(await self._get(path("flow", reference), FlowConfig, timeout))
+        return await self._find_by_name(reference, timeout)
 
     @operation
     async def find_external(self, external_id: str, *, timeout: float | None = None) -> FlowT | None:
@@ -190,7 +195,7 @@ class FlowsOperations(Resource, Generic[FlowT]):
         members = without_none({"records": records, "sample": sample, "against": against, "detail": detail})
         return await self._post(path("flow", "validate"), Trial, {**document, **members}, timeout)
 
-    async def _find_by_name(self, name: str, timeout: float | None, error: NotFound) -> FlowT:
+    async def _find_by_name(self, name: str, timeout: float | None) -> FlowT:
         if found := await self._get(FLOW, list[FlowConfig], timeout, external_id=name):
             return self._bind(found[0])
         items = self._items(path("flow", "overview"), OverviewPage, {"q": name, "limit": 200}, timeout)
@@ -198,7 +203,9 @@ class FlowsOperations(Resource, Generic[FlowT]):
         if len(named) > 1:
             raise Ambiguous(name, named)
         if not named:
-            raise error
+            raise NotFound(
+                Problem(status=404, detail=f"You have no pipeline with the id, external id or name {name!r}.")
+            )
         return self._bind(await self._get(path("flow", named[0][0]), FlowConfig, timeout))
 
     def _bind(self, config: FlowConfig) -> FlowT:

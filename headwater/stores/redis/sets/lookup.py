@@ -135,8 +135,8 @@ class _SetState:
     Attributes:
         bloom_filter: The Bloom filter of the set, or None.
         lookups: How many values the server has looked up without the help of a filter, since one was last built, or
-            since a build was aborted because the set does not exist or is too large. It is infinite when a filter was
-            dropped, so that the next build does not wait for lookups.
+            since a build was aborted because the set does not exist or is too large. It is infinite after
+            `drop_bloom_filter`, so that the next build does not wait for lookups.
         lookups_before_build: The number of such lookups from which on a filter is built.
         build_began_at: When the last build of a filter began, by the monotonic clock.
         job: The build or update that runs, or that ran last.

@@ -51,7 +51,7 @@ def _count_stored_revisions() -> None:
 def _counted(config: str) -> dict[str, Any]:
     """Return the new columns of a revision.
 
-    Of a configuration that can't be read, only the size is counted.
+    Of a configuration that can't be read, only the size and one worker are counted.
     """
     stored_bytes = len(config.encode())
     try:

@@ -12,8 +12,8 @@ depends_on = None
 def upgrade() -> None:
     """Change no table.
 
-    Since this revision, encrypted passwords begin with the id of their key, which versions of earlier revisions do not
-    know. Such a version refuses to start on a database of a later revision.
+    Since this revision, encrypted passwords begin with the id of their key, which older versions of Headwater do not
+    know. An older version refuses to start on a database with a newer schema.
     """
 
 
