@@ -225,10 +225,9 @@ class InvalidExpression(InvalidInput):
 
 
 class RateLimited(RequestError):
-    """A limit is exceeded.
+    """A limit on requests, open tails or waiting calls is exceeded.
 
-    It is one of the limits on the requests of an API key or of an address, and on the open tails and waiting calls of
-    an owner. Wait `retry_after_s` seconds, and send the request again.
+    Wait `retry_after_s` seconds, and send the request again.
     """
 
     def __init__(self, detail: str, retry_after_s: int) -> None:
@@ -382,7 +381,7 @@ class Overloaded(Unavailable):
 
 
 class ApiStopping(Unavailable):
-    """The process of the API that handled the request has stopped before the request ended.
+    """The process of the API that handled the request is stopping.
 
     What the request began may continue. Send the same request again; another process handles it.
     """

@@ -1,6 +1,5 @@
 """Reads the topic of a sink with the credentials of a deployment."""
 
-import asyncio
 import contextlib
 import logging
 import time
@@ -84,6 +83,8 @@ async def consume_async(
     sink: "SinkConnection", group: str, start: str, idle_s: float | None, settings: Mapping[str, Any]
 ) -> AsyncGenerator[ConsumedRecord, None]:
     """Yield the records of a sink's topic; a thread waits for them."""
+    import asyncio
+
     consumer = _consumer(sink, group, start, settings)
     try:
         idle_since = time.monotonic()

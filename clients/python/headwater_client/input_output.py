@@ -1,6 +1,5 @@
 """Does the input and output of the client, for synchronous and for asynchronous code."""
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Iterable
@@ -92,7 +91,10 @@ class BlockingInputOutput:
 
 
 class AsyncioInputOutput:
-    """Uses the running asyncio loop."""
+    """Uses the running asyncio loop.
+
+    The methods import asyncio, which a synchronous program does not need: it would make a command start more slowly.
+    """
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
@@ -115,9 +117,13 @@ class AsyncioInputOutput:
             await response.aclose()
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio
+
         await asyncio.sleep(seconds)
 
     async def parallel(self, jobs: AsyncIterable[Coroutine[Any, Any, T]], limit: int) -> AsyncGenerator[T, None]:
+        import asyncio
+
         pending: set[asyncio.Task[T]] = set()
         try:
             async for job in jobs:

@@ -4,6 +4,10 @@
 (plugins.py). Modules with commands import rich and the client when a command runs, so that `headwater --help` is fast.
 """
 
-from headwater_client.cli.main import main
+import gc
+
+gc.set_threshold(200_000)  # else the imports alone trigger dozens of collections
+
+from headwater_client.cli.main import main  # noqa: E402
 
 __all__ = ["main"]
