@@ -381,15 +381,15 @@ class Overloaded(Unavailable):
 
 
 class ApiStopping(Unavailable):
-    """The process of the API that handled the request is stopping.
+    """The process of the API is stopping while the request waits, for example for a deploy.
 
-    What the request began may continue. Send the same request again; another process handles it.
+    What the request began continues. Send the same request again; another process handles it.
     """
 
     def __init__(self) -> None:
         super().__init__(
-            "This process of the API is stopping, and what this request began may continue. Send the same request "
-            "again."
+            "This process of the API is stopping, and what this request began continues. Send the same request again "
+            "to wait for its end."
         )
 
 

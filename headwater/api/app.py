@@ -179,6 +179,15 @@ def _middleware(services: Services, metrics: PrometheusMetrics) -> list[Middlewa
     ]
 
 
+def end_waits(app: FastAPI) -> None:
+    """Let requests that wait fail with ApiStopping.
+
+    They wait for a deployment, or until all workers use a write to a set.
+    """
+    app.state.watcher.stop()
+    app.state.applied_watcher.stop()
+
+
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     keys, live_tails = app.state.services.keys, app.state.services.tails

@@ -10,6 +10,7 @@ credentials, if the response model of its route contains DeploymentBody. Such a 
 every other response with status 200.
 """
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -150,17 +151,29 @@ class IdempotentRequest:
     async def _execute(self, scope: Scope, receive: "_HashingReceive", send: Send) -> None:
         response = _BufferedResponse()
         try:
+            await self._run(scope, receive, response)
+        except asyncio.CancelledError:
+            raise  # The process stops. A thread of the request may still run, so the claim is kept until it expires.
+        except BaseException:
+            await self._end_claim(receive, response)
+            raise
+        await self._end_claim(receive, response)
+        for message in response.messages:
+            await send(message)
+
+    async def _run(self, scope: Scope, receive: "_HashingReceive", response: "_BufferedResponse") -> None:
+        """Run the application, and renew the claim meanwhile."""
+        try:
             async with anyio.create_task_group() as task_group:
                 task_group.start_soon(self._renew)
                 await self._app(scope, receive, response)
                 task_group.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        finally:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(self._store_or_release, receive, response)
-        for message in response.messages:
-            await send(message)
+
+    async def _end_claim(self, receive: "_HashingReceive", response: "_BufferedResponse") -> None:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(self._store_or_release, receive, response)
 
     async def _renew(self) -> None:
         """Renew the claim until the task is cancelled."""

@@ -13,10 +13,10 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headwater.api.problems import internal_error, problem_response_of
+from headwater.api.problems import internal_error, interrupted, problem_response_of
 from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.rate_limits import EXTRA_HEADERS
-from headwater.errors import ApiStopping, HeadwaterError
+from headwater.errors import HeadwaterError
 from headwater.services.ids import NewId
 
 COLLECTION_PATHS = frozenset({"/api/v1/flow/", "/api/v1/flow/datasets/", "/api/v1/flow/streams/"})
@@ -69,8 +69,7 @@ class ProblemMiddleware:
     response has started, no problem document can be sent, and the exception is raised again. FastAPI turns the errors
     of routes into problem documents (`problems.install`), so only unexpected exceptions of routes get here.
 
-    uvicorn cancels the requests that have not ended some seconds after the process began to stop. Such a request
-    gets the problem document of ApiStopping.
+    uvicorn cancels the requests that have not ended some seconds after the process began to stop.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -96,7 +95,7 @@ class ProblemMiddleware:
         except asyncio.CancelledError:
             if has_started:
                 raise
-            await problem_response_of(ApiStopping()).response(Request(scope))(scope, receive, send)
+            await interrupted().response(Request(scope))(scope, receive, send)
         except Exception:
             log.exception("request failed", request_id=scope["request_id"], method=scope["method"], route=_route(scope))
             if has_started:

@@ -112,6 +112,13 @@ INTERNAL_ERROR = ProblemType(
     "Internal error",
     "This is an error of Headwater, and it was logged. Report it with the request_id.",
 )
+INTERRUPTED = ProblemType(
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    "interrupted",
+    "The request was interrupted",
+    "This process of the API has stopped before the request ended. Read what the request has changed before you send "
+    "it again.",
+)
 METHOD_NOT_ALLOWED = ProblemType(
     HTTPStatus.METHOD_NOT_ALLOWED,
     "method-not-allowed",
@@ -154,6 +161,14 @@ class ProblemResponse:
             **self.members,
         }
         return Response(msgspec.json.encode(body), self.problem_type.status, self.headers, MEDIA_TYPE)
+
+
+def interrupted() -> ProblemResponse:
+    """Return the problem document for a request whose process stopped before it ended.
+
+    Its status is not 503, since programs send such a request again at once, and parts of this one may still run.
+    """
+    return ProblemResponse(INTERRUPTED, INTERRUPTED.public_detail)
 
 
 def internal_error() -> ProblemResponse:

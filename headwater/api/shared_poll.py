@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import anyio
 from anyio import to_thread
 
-from headwater.errors import HeadwaterError, Unavailable
+from headwater.errors import ApiStopping, HeadwaterError, Unavailable
 from headwater.loop_health import LoopHealth
 
 Key = TypeVar("Key", bound=Hashable)
@@ -50,6 +50,12 @@ class SharedPoll(Generic[Key, State]):
         self._error: HeadwaterError | None = None
         self._has_waiters = anyio.Event()
         self._poll_finished = anyio.Event()
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Let the requests that wait now, and later ones, fail with ApiStopping."""
+        self._is_stopping = True
+        self._poll_finished.set()
 
     async def run(self) -> None:
         """Poll until the task is cancelled.
@@ -118,10 +124,12 @@ class SharedPoll(Generic[Key, State]):
         The polls with the numbers up to `polls_before` are ignored.
         """
         while True:
+            if self._is_stopping:
+                raise ApiStopping
             finished = self._poll_finished
             self._has_waiters.set()
             await finished.wait()
-            if self._polls_finished <= polls_before:
+            if self._is_stopping or self._polls_finished <= polls_before:
                 continue
             if self._error is not None:
                 raise self._error

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from headwater.api.app import create_api
+from headwater.api.app import create_api, end_waits
 from headwater.api.dependencies import Services
 from headwater.app.data_directory import require_platform
 from headwater.app.database import connect_database
@@ -112,7 +112,7 @@ def serve(settings: Settings, fd: int | None) -> None:
         config = server_config(app, settings, app.state.metrics.record_refusal)
         sockets = None if fd is None else [socket.socket(fileno=fd)]
         tune_server_memory()
-        ApiServer(config, app.state.services.tails.end_all).run(sockets)
+        ApiServer(config, app.state.services.tails.end_all, partial(end_waits, app)).run(sockets)
 
 
 def _services(endpoints: Endpoints, database: Database, client: Client) -> Services:

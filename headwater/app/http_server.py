@@ -1,5 +1,6 @@
 """Configures the HTTP server of an API process."""
 
+import asyncio
 import re
 import resource
 import socket
@@ -20,6 +21,8 @@ from headwater.settings import Settings
 
 GRACE_S = 5
 """How long the server waits for the end of running requests when it stops, in seconds."""
+WAITS_END_AFTER_S = 4
+"""How long requests may still wait when the server stops, for example for the end of a deploy, in seconds."""
 RESERVED_FILES = 300
 """How many open files an API process needs in addition to client connections: databases, Valkey, Kafka, libraries."""
 
@@ -29,22 +32,24 @@ log = structlog.get_logger(__name__)
 
 
 class ApiServer(uvicorn.Server):
-    """uvicorn's server, which ends live tails when it begins to stop.
+    """uvicorn's server, which ends live tails and waiting requests when it stops.
 
-    Otherwise it would wait for them, since a tail is a request that does not end by itself.
+    A tail does not end by itself. uvicorn cancels the requests that take longer than GRACE_S.
     """
 
-    def __init__(self, config: uvicorn.Config, end_tails: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, end_tails: Callable[[], None], end_waits: Callable[[], None]) -> None:
         super().__init__(config)
         self._end_tails = end_tails
+        self._end_waits = end_waits
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the tails, then stop as uvicorn does.
+        """End the tails, stop as uvicorn does, and end the waits of requests meanwhile.
 
         The connections of clients that do not read are aborted: the event loop does not close while bytes for them are
         left.
         """
         self._end_tails()
+        asyncio.get_running_loop().call_later(WAITS_END_AFTER_S, self._end_waits)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
             connection.transport.abort()

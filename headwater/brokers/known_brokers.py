@@ -16,10 +16,12 @@ from headwater.brokers.client_settings import ClientSettings
 STATISTICS_INTERVAL_MS: Final = 2_000
 IDLE_FOR_S: Final = 5.0
 """A client without any connection tries every second to open one. So no broker waits for this long to be tried."""
+STUCK_FOR_S: Final = 60.0
+"""An attempt to connect takes less than this, also in an outage: `socket.connection.setup.timeout.ms` is 30 s."""
 _SOURCES: Final = frozenset({"configured", "learned"})
 """The values of `source` of real brokers. The others are librdkafka's own objects, such as the group coordinator."""
-_INITIAL_STATE: Final = "INIT"
-"""The state of a broker that has no connection and is not being connected to."""
+_CONNECTED: Final = "UP"
+_NOT_CONNECTING: Final = "INIT"
 
 
 class _Broker(msgspec.Struct):
@@ -36,7 +38,8 @@ class _Broker(msgspec.Struct):
     @property
     def is_usable(self) -> bool:
         """Whether the client is connected to this broker, tries to connect to it, or may still try."""
-        return self.source in _SOURCES and (self.state != _INITIAL_STATE or self.stateage < IDLE_FOR_S * 1_000_000)
+        limit_s = IDLE_FOR_S if self.state == _NOT_CONNECTING else STUCK_FOR_S
+        return self.source in _SOURCES and (self.state == _CONNECTED or self.stateage < limit_s * 1_000_000)
 
 
 class _Statistics(msgspec.Struct):

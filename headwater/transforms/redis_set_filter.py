@@ -84,7 +84,7 @@ class _LookupValues:
         Args:
             values: A value per row, "" for none.
             values_by_row: By row of the slow path, its values, of which there may be none or many. They replace the
-            value of the row in `values`. They replace the value of the row in `values`.
+            value of the row in `values`.
         """
         self._values = values
         self._values_by_row = values_by_row

@@ -17,11 +17,12 @@ PUBLIC_NAMES = {"`faults`": "`errors`", "`retry_after_s` seconds": "the seconds 
 def page() -> str:
     """Return the page: one row per problem type of the API."""
     from headwater.api.health import NOT_READY
-    from headwater.api.problems import INTERNAL_ERROR, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN
+    from headwater.api.problems import INTERNAL_ERROR, INTERRUPTED, METHOD_NOT_ALLOWED, PROBLEM_TYPES, URN
     from headwater.api.server.refusals import SERVER_PROBLEM_TYPES
 
     problems = [(kind, _description(error)) for error, kind in PROBLEM_TYPES.items()]
-    problems += [(METHOD_NOT_ALLOWED, METHOD_NOT_ALLOWED.public_detail), (INTERNAL_ERROR, INTERNAL_ERROR.public_detail)]
+    others = (METHOD_NOT_ALLOWED, INTERNAL_ERROR, INTERRUPTED)
+    problems += [(problem, problem.public_detail) for problem in others]
     problems += SERVER_PROBLEM_TYPES.items()
     problems.append((NOT_READY, "Response of GET /readyz; `dependencies` lists the state of each dependency."))
     problems.sort(key=lambda problem: (problem[0].status, problem[0].name))

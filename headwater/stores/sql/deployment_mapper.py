@@ -182,9 +182,12 @@ class DeploymentMapper:
         increment(connection)
 
     def write_desired(self, connection: Connection, changed: Deployment) -> None:
-        """Write a changed desired state, and increment the change counter."""
+        """Write a changed desired state, and increment the change counter.
+
+        Positions that can't be read stay as they are.
+        """
         values = {**_desired_columns(changed), "condition": changed.condition.value, "reason": changed.reason}
-        values |= position_columns(changed)
+        values |= position_columns(changed) if changed.has_readable_positions else {}
         connection.execute(update(deployments).where(deployments.c.id == changed.id).values(**values))
         requested = {entry.revision for entry in self.requested_revisions(connection, changed.id)}
         if changed.desired_revision not in requested:

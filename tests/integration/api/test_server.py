@@ -11,6 +11,7 @@ from functools import partial
 from http.client import HTTPResponse
 from typing import Any, cast
 
+import anyio
 import httpx2
 import pytest
 import uvicorn
@@ -19,10 +20,13 @@ from anyio.from_thread import start_blocking_portal
 from starlette.types import Message, Receive, Scope, Send
 
 from headwater.api.app import create_api
+from headwater.api.middleware import ProblemMiddleware, RequestMiddleware
+from headwater.api.prometheus import PrometheusMetrics
 from headwater.api.server.client_addresses import TrustedProxies
 from headwater.api.server.connection_registry import ConnectionRegistry
 from headwater.api.server.limits import ServerLimits
 from headwater.api.server.protocol import MAX_PIPELINED, LimitedProtocol
+from headwater.services.ids import new_id
 from tests.support.waiting import until
 from tests.unit.api.installation import FLOW, Installation, flow_body
 
@@ -414,6 +418,25 @@ def _answers(server: Server) -> bool:
     with server.connected(PROXY) as connection:
         connection.sendall(get("/", "X-Forwarded-For: 203.0.113.7"))
         return body_of(connection) == b"answer"
+
+
+def test_a_request_that_outlasts_the_stop_is_interrupted() -> None:
+    begun = threading.Event()
+
+    async def endless(scope: Scope, _receive: Receive, _send: Send) -> None:
+        assert scope["type"] == "http"  # uvicorn serves an application whose lifespan fails
+        begun.set()
+        await anyio.sleep_forever()
+
+    app = RequestMiddleware(ProblemMiddleware(endless), PrometheusMetrics(None), new_id)
+    with contextlib.ExitStack() as stack:
+        with serving(LIMITS, app) as server:
+            connection = stack.enter_context(server.connected())
+            connection.sendall(get())
+            begun.wait()
+        document = json.loads(body_of(connection))
+    assert (document["status"], document["type"]) == (500, "urn:headwater:problem:interrupted")
+    assert "before you send it again" in document["detail"]
 
 
 def test_pipelined_requests_are_answered_in_order(server: Server) -> None:

@@ -9,13 +9,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from headwater.api.app import create_api
+from headwater.api.app import create_api, end_waits
 from headwater.app.http_server import ApiServer, server_config
 from headwater.model.topic_record import TopicRecord
 from headwater.settings import Settings
@@ -36,7 +37,8 @@ class Server:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         api = create_api(headwater.services())
-        self._server = ApiServer(server_config(api, Settings(), lambda _: None), api.state.services.tails.end_all)
+        config = server_config(api, Settings(), lambda _: None)
+        self._server = ApiServer(config, api.state.services.tails.end_all, partial(end_waits, api))
         self._thread = threading.Thread(target=self._server.run, args=([self._listener],))
 
     def start(self) -> None:

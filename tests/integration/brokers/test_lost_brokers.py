@@ -3,9 +3,10 @@
 import json
 import time
 from contextlib import closing
+from typing import Any
 
 import pytest
-from confluent_kafka import TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection
 
 from headwater.brokers import kafka_tail_reader, kafka_topic_history
 from headwater.brokers.admin_connection import AdminConnection
@@ -52,7 +53,8 @@ def all_known(monkeypatch: pytest.MonkeyPatch) -> list[KnownBrokers]:
         (statistics(source="logical"), True),
         (statistics("INIT"), True),
         (statistics("INIT", since_s=1), False),
-        (statistics("TRY_CONNECT"), False),
+        (statistics("TRY_CONNECT", since_s=30), False),
+        (statistics("TRY_CONNECT", since_s=61), True),
     ],
 )
 def test_a_client_without_a_usable_broker(received: str, are_lost: bool) -> None:
@@ -100,18 +102,29 @@ def test_a_pooled_consumer_of_records(kafka: KafkaServer, all_known: list[KnownB
             assert len(all_known) == number
 
 
+def ask_coordinator(connection: AdminConnection) -> Any:
+    """Send a request to the coordinator of a group, which the client remembers."""
+    groups = [ConsumerGroupTopicPartitions("wrk-any")]
+    (future,) = connection.client.list_consumer_group_offsets(groups, request_timeout=5).values()
+    return future
+
+
 @pytest.mark.slow
 def test_clients_after_their_broker_was_fenced(own_kafka: OwnKafka) -> None:
     """librdkafka loses the brokers of clients that send requests while the broker is fenced."""
     server = own_kafka.server
     topic = server.create_topic(server.unique("fenced"))
     connections = [AdminConnection(server.access) for _ in range(24)]
+    for connection in connections:
+        ask_coordinator(connection).result()
     own_kafka.suspend()
     time.sleep(SUSPENDED_FOR_S)
     own_kafka.resume()
     for _ in range(400):
         for connection in connections:
             connection.client.describe_topics(TopicCollection([topic]), request_timeout=1)
+    for connection in connections:
+        ask_coordinator(connection)
 
     def answers(connection: AdminConnection) -> bool:
         try:
@@ -120,4 +133,4 @@ def test_clients_after_their_broker_was_fenced(own_kafka: OwnKafka) -> None:
         except BrokerUnavailable:
             return False
 
-    until(lambda: all(map(answers, connections)), 60, "answers of all clients")
+    until(lambda: all(map(answers, connections)), 120, "answers of all clients")

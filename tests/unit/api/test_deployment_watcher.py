@@ -11,7 +11,7 @@ from anyio import to_thread
 from anyio.from_thread import BlockingPortal
 
 from headwater.api.deployment_watcher import DeploymentWatcher
-from headwater.errors import DatabaseUnavailable
+from headwater.errors import ApiStopping, DatabaseUnavailable
 from headwater.model.deployment import Deployment, DeploymentProgress, DesiredPhase, Phase
 from headwater.model.flow import PipelineConfig, Source
 from headwater.model.sink import KafkaSink
@@ -146,3 +146,23 @@ def test_an_unexpected_error_ends_no_watcher(portal: BlockingPortal) -> None:
     assert len(errors) == 1
     assert "Send the same request again" in errors[0]
     assert (before, after) == ("watching deployments: ZeroDivisionError", "")
+
+
+async def _stopped_while_waiting() -> None:
+    async with anyio.create_task_group() as tasks:
+        watcher = DeploymentWatcher(lambda _: {})
+        tasks.start_soon(watcher.run)
+        tasks.start_soon(_stop_later, watcher)
+        for _ in ("waits already", "begins to wait"):
+            with anyio.fail_after(30), pytest.raises(ApiStopping):
+                await watcher.wait_until(CONFIG_ID, lambda _: False, 20, "In progress.")
+        tasks.cancel_scope.cancel()
+
+
+async def _stop_later(watcher: DeploymentWatcher) -> None:
+    await anyio.sleep(0.2)
+    watcher.stop()
+
+
+def test_waits_end_when_the_process_stops(portal: BlockingPortal) -> None:
+    portal.call(_stopped_while_waiting)

@@ -1,5 +1,6 @@
 """`Idempotency-Key` on every POST, PUT and PATCH."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
@@ -9,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from anyio import to_thread
 
 from headwater.api.app import ROUTES
 from headwater.api.guarded_routes import AuthenticatedRoute
@@ -220,6 +222,31 @@ class TestRunning:
         go_on.set()
         assert first.result().status_code == 201
         assert is_replay(send(DATASETS, {"name": "a"}))
+
+    def test_a_request_that_ends_with_its_process_is_not_executed_again(
+        self, headwater: Installation, send: Sender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The thread of the request still runs after uvicorn has cancelled the task."""
+        started, go_on = threading.Event(), threading.Event()
+
+        def slow(_dataset: Dataset) -> None:
+            started.set()
+            go_on.wait()
+
+        monkeypatch.setattr(headwater.database.datasets, "create", slow)
+        headers = {"Idempotency-Key": "k-1", "X-API-Key": send.user.key}
+
+        async def cancelled() -> httpx2.Response:
+            request = send.user.http.request("POST", DATASETS, json={"name": "a"}, headers=headers)
+            task = asyncio.ensure_future(request)
+            await to_thread.run_sync(started.wait)
+            task.cancel()
+            return await task
+
+        interrupted = send.user.portal.call(cancelled)
+        send.user.problem(interrupted, 500, "interrupted")
+        assert "is in progress" in send(DATASETS, {"name": "a"}).json()["detail"]
+        go_on.set()
 
     def test_a_crashed_request_expires(self, headwater: Installation, send: Sender) -> None:
         calls = headwater.database.idempotency

@@ -6,6 +6,7 @@
 
 import gc
 
+DEFAULT_THRESHOLDS = gc.get_threshold()
 gc.set_threshold(200_000)  # else the imports alone trigger dozens of collections
 
 from headwater_client.cli.main import main  # noqa: E402

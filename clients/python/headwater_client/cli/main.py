@@ -1,5 +1,6 @@
 """The root of the command line."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,17 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from headwater_client.cli import datasets, dead_letters, files, filters, flows, prices, status, streams
+from headwater_client.cli import (
+    DEFAULT_THRESHOLDS,
+    datasets,
+    dead_letters,
+    files,
+    filters,
+    flows,
+    prices,
+    status,
+    streams,
+)
 from headwater_client.cli.exit_codes import USAGE
 from headwater_client.cli.plugins import plugins
 
@@ -48,6 +59,7 @@ def main() -> None:
     """Run the command line of this process."""
     arguments = sys.argv[1:]
     if plugin := _plugin_for(arguments):
+        gc.set_threshold(*DEFAULT_THRESHOLDS)
         plugin.run(arguments)
     else:
         sys.exit(run(arguments))

@@ -38,6 +38,8 @@ export interface TrialOptions extends CallOptions {
 }
 
 const FLOW = path("flow");
+/** An id of a configuration. A pipeline may have the name of another resource below /flow. */
+const ID = /^[0-9a-z]{26}$/;
 const OVERVIEW = path("flow", "overview");
 
 /** All pipelines of the API key's owner. */
@@ -62,20 +64,26 @@ export class Flows {
 
   /** Returns the pipeline with this id, external id or name. Throws NotFound and Ambiguous. */
   async find(reference: string, options?: CallOptions): Promise<Flow> {
-    try {
-      return await this.get(reference, options);
-    } catch (error) {
-      if (!(error instanceof NotFound)) throw error;
-      const external = await this.findExternal(reference, options);
-      if (external) return external;
-      const ids: string[] = [];
-      for await (const item of this.overview({ q: reference, ...options })) {
-        if (item.name === reference) ids.push(item.id);
+    if (ID.test(reference)) {
+      try {
+        return await this.get(reference, options);
+      } catch (error) {
+        if (!(error instanceof NotFound)) throw error;
       }
-      if (ids.length > 1) throw new Ambiguous(reference, ids);
-      if (ids[0] === undefined) throw error;
-      return await this.get(ids[0], options);
     }
+    const external = await this.findExternal(reference, options);
+    if (external) return external;
+    const ids: string[] = [];
+    for await (const item of this.overview({ q: reference, ...options })) {
+      if (item.name === reference) ids.push(item.id);
+    }
+    if (ids.length > 1) throw new Ambiguous(reference, ids);
+    if (ids[0] === undefined) {
+      const detail = `You have no pipeline with the id, external id or name "${reference}".`;
+      const title = "Not found";
+      throw new NotFound({ type: "", title, status: 404, detail, instance: "", request_id: "" });
+    }
+    return await this.get(ids[0], options);
   }
 
   /** Returns the pipeline with this external id; null when there is none. */
