@@ -52,7 +52,7 @@ check: setup  ## Check format, lint, types and layers
 	cd console && $(DENO) fmt --check --quiet && $(DENO) lint --quiet && $(DENO) check --quiet src
 
 test: setup  ## All tests except the slow ones, and except the long ones outside of CI (TEST_FLAGS="-k name")
-	$(BIN)/pytest -n $(if $(CI),3,4) $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
+	$(BIN)/pytest -n $(if $(CI),2,4) $(IN_GROUPS) -m "not kubernetes and not slow$(if $(CI),, and not long)" $(TEST_FLAGS)
 
 test-unit: setup  ## The unit tests, in a minute
 	$(BIN)/pytest -n 4 $(IN_GROUPS) -o timeout_method=signal -m "not slow and not long" tests/unit $(TEST_FLAGS)

@@ -244,8 +244,7 @@ def test_a_login_that_fails_ends_the_subscriptions(kafka: KafkaServer, monkeypat
     assert listener.ended == "broker_unavailable"
 
 
-def test_a_login_that_fails_is_named(kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_tail_reader, "REQUEST_TIMEOUT_S", 1.0)
+def test_a_login_that_fails_is_named(kafka: KafkaServer) -> None:
     with (
         closing(KafkaTailReader(kafka.user("nobody", "wrong"))) as reader,
         pytest.raises(BrokerUnavailable, match="rejects the user nobody: check"),
