@@ -80,7 +80,8 @@ def evm(
     fetch: Annotated[str, typer.Option(help="Method that is tried first: receipts (default) or logs.")] = "",
     reorg_depth: Annotated[int, typer.Option(min=1, help="Blocks that zerolag streams can retract.")] = 256,
     metrics_port: Annotated[
-        int, typer.Option(min=0, help="Port with Prometheus metrics, on the address metrics_host; 0: none.")
+        int,
+        typer.Option(min=0, help="Port with Prometheus metrics, on the address in HEADWATER_METRICS_HOST; 0: none."),
     ] = 0,
 ) -> None:
     """Write the five streams of an EVM chain from a node.
@@ -128,7 +129,7 @@ def hyperliquid(
         str, typer.Option(help="Name of the ingest: it resumes at the stored position of this name.")
     ] = "hyperliquid",
     metrics_port: Annotated[
-        int, typer.Option(help="Port with Prometheus metrics, on the address metrics_host; 0: none.")
+        int, typer.Option(help="Port with Prometheus metrics, on the address in HEADWATER_METRICS_HOST; 0: none.")
     ] = 0,
 ) -> None:
     """Write the streams of Hyperliquid from a node's files or the WebSocket API.
@@ -170,7 +171,8 @@ def solana(
     parallel: Annotated[int, typer.Option(min=1, max=32, help="Blocks fetched at once.")] = 4,
     poll_s: Annotated[float, typer.Option(help="Polling interval for new slots in seconds, up to 5.")] = 0.5,
     metrics_port: Annotated[
-        int, typer.Option(min=0, help="Port with Prometheus metrics, on the address metrics_host; 0: none.")
+        int,
+        typer.Option(min=0, help="Port with Prometheus metrics, on the address in HEADWATER_METRICS_HOST; 0: none."),
     ] = 0,
 ) -> None:
     """Write the non-vote transactions of Solana from a node.
