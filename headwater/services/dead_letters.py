@@ -86,7 +86,8 @@ class LetterSummary:
         count: How many letters were written. Letters that retention has removed are included.
         first: When the first of them was counted.
         last: When the last of them was counted.
-        example: One of these letters; None when none of the newest MAX_EXAMPLES_SCANNED letters is one of them.
+        example: One of these letters. None when none of the newest MAX_EXAMPLES_SCANNED letters is one of them, or when
+            the transaction that counted them has ended a moment ago, and its letters are not readable yet.
     """
 
     kind: LetterKind

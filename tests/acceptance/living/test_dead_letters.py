@@ -79,6 +79,8 @@ def test_letters_are_listed_counted_and_redriven(
     with deployed(http, body) as flow:
         installation.feed("base", "log", records(200))
         until(lambda: [item["count"] for item in summary(http, flow)] == [20], 60, "twenty letters")
+        # A transaction becomes readable shortly after its commit, which counts its letters.
+        until(lambda: summary(http, flow)[0]["example"], 60, "the example")
         (counted,) = summary(http, flow)
         assert (counted["error"], counted["transform_uid"], counted["line"]) == ("RangeError", flow.uid(), 2)
 
