@@ -39,7 +39,7 @@ class AppliedWorker(BaseModel):
 class Applied(BaseModel):
     """Whether the workers have read a version of a set."""
 
-    version: int = Field(description="The version that the request names.")
+    version: int = Field(description="The version that the request names, or else the present one.")
     applied: bool = Field(
         description="True when every batch of records that starts from now on sees all writes up to this version."
     )

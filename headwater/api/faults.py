@@ -15,7 +15,10 @@ UNION_TAGS = TRANSFORM_MODELS.keys() | SINK_MODELS.keys()
 TAG = "type"
 TAG_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 SUBJECT = re.compile("^(?:Input|String|List) should")
-"""Matches the subject of pydantic's messages. It is cut off: the subject of a fault's sentence is the JSON pointer."""
+"""Matches the subject and the verb of pydantic's messages, which "must" replaces.
+
+The subject of a fault's sentence is the JSON pointer.
+"""
 MESSAGES_BY_TYPE = {
     "missing": "is required",
     "extra_forbidden": "is not a member of this object; correct its name or omit it",

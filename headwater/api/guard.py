@@ -74,8 +74,8 @@ def _check_media_type(headers: Headers) -> None:
 class BodyLimit:
     """Sends 413 for a body that is larger than the limit of its route.
 
-    The response is sent as soon as the declared or the received length of the body exceeds the limit. A body that is
-    read as a stream has a limit of its own.
+    The response is sent as soon as the declared or the received length of the body exceeds the limit. The
+    routes that read a body as a stream limit it themselves.
     """
 
     def __init__(self, app: ASGIApp) -> None:

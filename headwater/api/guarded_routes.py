@@ -38,7 +38,7 @@ SCOPE_WHEN_DEPLOYED = "x-scope-when-deployed"
 SCOPE_WITH_PRICES_SINK = "x-scope-with-prices-sink"
 """A further scope that the API key must have when the configuration has a prices sink."""
 STREAMED = "x-streamed"
-"""True when the route reads its body as a stream, with a limit of its own."""
+"""True when the route reads its body as a stream, which it limits itself."""
 
 API_KEY_HEADER = APIKeyHeader(
     name="X-API-Key",
@@ -97,7 +97,7 @@ class RouteRule:
         scope_with_prices_sink: A further scope when the configuration has a prices sink; empty when none is required.
         may_change_deployment: Whether a request can deploy or tear down a configuration, or change its deployment.
         takes_body: Whether the route reads a body.
-        is_streamed: Whether the route reads its body as a stream, with a limit of its own.
+        is_streamed: Whether the route reads its body as a stream, which it limits itself.
         query_names: The query parameters that the route has.
     """
 

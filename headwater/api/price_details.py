@@ -65,7 +65,7 @@ class PricePoint(BaseModel):
 
 
 class PriceHistory(BaseModel):
-    """The last 25 hours of a token's prices, up to its newest trade."""
+    """The prices of a token in the 25 to 26 hours before its newest trade."""
 
     token_address: str
     chain: str
@@ -240,7 +240,7 @@ def list_tokens(
 @router.get(
     "/history",
     operation_id="getPriceHistory",
-    summary="The prices of a token in the 25 hours before its newest trade",
+    summary="The prices of a token in the 25 to 26 hours before its newest trade",
     responses=problem_responses(422),
     openapi_extra=required_scopes("prices:read"),
 )

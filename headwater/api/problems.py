@@ -97,7 +97,7 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
         HTTPStatus.SERVICE_UNAVAILABLE,
         "sandbox-unavailable",
         "Scripts can't be checked now",
-        "The sandbox that checks scripts could not be started. Send the same request again.",
+        "The sandbox that checks and runs scripts does not work at the moment. Send the same request again.",
     ),
     errors.Unavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,

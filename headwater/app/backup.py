@@ -26,6 +26,7 @@ from headwater.settings import Settings
 from headwater.stores.embedded_valkey import EmbeddedValkey
 from headwater.stores.redis import backup as redis_backup
 from headwater.stores.redis.client import Client, connect
+from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.sql import backup as database_backup
 from headwater.stores.sql.database import open_database
 from headwater.stores.sql.encryption import FieldCipher, decode_secret_key
@@ -216,7 +217,7 @@ def _secret_key_of(archive: Archive, endpoints: Endpoints) -> bytes:
 def _require_unused_database(endpoints: Endpoints) -> None:
     """Raise SetupError when other processes use the database.
 
-    These are a leading controller, and all processes with connections to a database server.
+    They do when a controller holds the lease, or when another process is connected to the database server.
 
     On this machine, the locks of the data directory already exclude `headwater up` and the controller, and the lock of
     a database file excludes all other processes that use the file.
@@ -307,6 +308,7 @@ def _restore_valkey(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     with _valkey_client(endpoints, holds_lock=True) as client:
         redis_backup.clear(client)
         loaded = redis_backup.load(client, archive.lines(VALKEY))
+        _write_dataset_names(archive, client)
     expected = archive.manifest["members"][VALKEY]["lines"]
     if (loaded.begun_sets, loaded.keys + loaded.unreadable) != (expected.get("sets", 0), expected.get("keys", 0)):
         raise SetupError(
@@ -315,6 +317,14 @@ def _restore_valkey(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
             "Restore again, or use another backup."
         )
     archive.manifest["skipped_entries"] = loaded.unreadable
+
+
+def _write_dataset_names(archive: Archive, client: Client) -> None:
+    """Write the names of the datasets, which an older server could not restore, from the rows of the database."""
+    names = RedisDatasetNames(client)
+    for table, row in archive.lines(DATABASE):
+        if table == "datasets" and row["state"] == "live":
+            names.put(row["owner"], row["name"], row["id"])
 
 
 def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:

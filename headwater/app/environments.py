@@ -72,7 +72,7 @@ def child_environment(
     """Return the environment of a child process that runs a `headwater` command.
 
     The environment has the explicit settings that are not secret, and the secrets that this kind of child needs. The
-    SASL mechanisms in `bindings` decide which variables of Kafka clients it has.
+    SASL mechanisms in the settings and in `bindings` decide which variables of Kafka clients it has.
     """
     mechanisms = (settings.kafka_sasl_mechanism, *_mechanisms(bindings))
     environment = inherited_environment(*spec.variables, *kafka_variables(*mechanisms))

@@ -71,7 +71,7 @@ class _TailedTopic:
     """A topic that the consumer reads.
 
     Attributes:
-        starts: The offset at which the reading of each partition began that is assigned to the consumer.
+        starts: By partition that is assigned to the consumer, the offset at which its reading began.
         topic_id: The id of the topic; empty when it is not known.
         missing_count: How many descriptions in a row said that the topic does not exist.
     """

@@ -70,7 +70,10 @@ def restore(
     manifest = restore_backup(settings, file, replace=replace)
     print(f"Restored {_describe(manifest)}.")
     if skipped := manifest["skipped_entries"]:
-        print(f"{skipped} entries in a newer format (prices, metrics) were skipped; Headwater computes them again.")
+        print(
+            f"{skipped} keys were skipped, because this Valkey or Redis is older than that of the backup. Prices are "
+            "computed again; earlier metrics are lost."
+        )
     print(
         "Kafka resources of deployments that are newer than the backup are kept. Start Headwater and list them with "
         "`headwater sweep`."

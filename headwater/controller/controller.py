@@ -189,7 +189,7 @@ class Controller:
             except Unavailable as error:
                 log.warning("the controller waits", reason=error.detail)
                 stop.wait(backoff.next_delay_s())
-            except Exception as error:  # noqa: BLE001  # the workers are children of this process and would end with it
+            except Exception as error:  # noqa: BLE001  # workers that are child processes would end with this process
                 stop.wait(min(self.reconcile_loop.on_error(error), MAX_OUTAGE_DELAY_S))
         self._pool.shutdown(wait=True, cancel_futures=True)
         try:

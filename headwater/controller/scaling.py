@@ -214,7 +214,7 @@ def _lowered(load: Load, least: int) -> Decision | None:
             return Decision(
                 fewer,
                 f"{_workers(fewer)} can do the work: for {LOWER_WINDOW_S:.0f} s at most {arriving:,.0f} records a "
-                f"second arrived, and each of {_workers(load.workers)} used at most {busy:.0%} of a CPU core.",
+                f"second arrived, and {_workers(load.workers)} used at most {busy:.0%} of a CPU core each on average.",
             )
     return None
 
@@ -234,7 +234,7 @@ def _is_behind(sample: LoadSample, processed_per_s: float) -> bool:
 
 def _describe(rates: _Rates) -> str:
     arrived = f"{rates.arriving_per_s:,.0f} records a second arrived"
-    used = f"each worker used {rates.busy_share:.0%} of a CPU core"
+    used = f"the workers used {rates.busy_share:.0%} of a CPU core each on average"
     return f"{arrived}, {rates.processed_per_s:,.0f} were processed, {used}"
 
 

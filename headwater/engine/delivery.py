@@ -25,8 +25,9 @@ class Backpressure(NamedTuple):
 
     Attributes:
         capacity: How many records may be read before the next commit. At 0 a commit is due.
-        is_queue_full: Whether the producer's queue is full. Then call `deliver` only before a revocation or the end of
-            the worker. The producer then keeps the records in memory until its queue has space.
+        is_queue_full: Whether the producer's queue is full. While it is, call `deliver` only if the worker can't wait,
+            because partitions are revoked or the worker ends. The producer then keeps the records in memory until its
+            queue has space.
     """
 
     capacity: int = UNLIMITED

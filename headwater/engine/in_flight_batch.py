@@ -40,7 +40,7 @@ class InFlightBatch:
     The records of dropped partitions are neither produced nor committed.
 
     Attributes:
-        input: The batch as it was read.
+        input: The batch as it was read. `exclude_dropped` removes records.
         output: The result of the last transform that has finished with the batch.
         finished_transforms: How many transforms have finished with the batch.
         failed_records: The records that a transform or sink could not process.
@@ -136,7 +136,7 @@ class InFlightBatch:
         """Set the positions to commit with this batch, by partition.
 
         The batch may be followed by records that no batch contains: deleted records (a gap), control records, or dead
-        letters that are not selected. The positions are after these records, which are so skipped.
+        letters that are not selected. The positions are after these records, so that no worker reads them again.
         """
         self._end_positions.update(positions)
 

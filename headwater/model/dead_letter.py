@@ -94,7 +94,7 @@ class DeadLetter:
         kind: The class and the place of the error.
         message: The message of the error.
         column: The column in the line of the script, from 1.
-        attempts: How often the transform tried to process the record.
+        attempts: How often a script tried to process the record, when its process died or it exceeded a limit; else 1.
         revision: The revision of the configuration that could not process the record.
         source: The position of the source record, as `headwater-src` names it (model/outputs.py): on Kafka,
             `<topic>/<partition>/<offset>/<index>`.

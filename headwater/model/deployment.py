@@ -143,8 +143,8 @@ class Deployment:
         reader_password: The password of the deployment's Kafka user for readers. The database encrypts both passwords.
         worker_password: The password of the deployment's Kafka user for workers.
         delete_configuration: Whether the configuration is deleted when the teardown has ended.
-        source_epoch: The number at the end of the name of the workers' consumer group. A change of the source
-            increments it.
+        source_epoch: The number at the end of the name of the workers' consumer group. A new group gets the next
+            number; `rollout` decides when a group is new.
         observed_revision: The revision whose workers became ready last.
         observed_generation: The last generation that the controller has finished, successfully or not.
         rollback_revision: The revision to roll back to when the rollout of the desired revision fails: the last
@@ -160,7 +160,8 @@ class Deployment:
         scaling: The number of workers that the controller has chosen; None until it has changed the number.
         unreadable_reason: Why this version of Headwater can't read the deployment, and what to do; empty when it can.
             Its workers keep running, and it can be torn down. Pause, rewind and new credentials refuse it. A save of
-            the configuration repairs unreadable passwords, and a deploy of a readable configuration an unknown state.
+            the configuration repairs unreadable passwords. A deploy that begins a rollout replaces an unknown desired
+            state and condition. An unknown phase needs the version that wrote it, or a teardown.
         has_readable_positions: Whether this version can read `positions`, `rewind` and `gaps`. If not, no deploy and no
             resume replaces them.
     """

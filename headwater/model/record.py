@@ -179,7 +179,7 @@ class Failure(NamedTuple):
         component: The uid of the transform, or the name of the sink.
         line: The line in the script, from 1; None without a position in a script.
         column: The column in that line, from 1.
-        attempts: How often the transform tried to process the record.
+        attempts: How often a script tried to process the record, when its process died or it exceeded a limit; else 1.
     """
 
     row: int

@@ -28,7 +28,9 @@ from headwater.stores.quote_history_reader import read_histories
 log = structlog.get_logger(__name__)
 
 LATE_USD_TICKS_MS = 10 * MINUTE_MS
-"""A USD tick of the quote token changes the price of a quoted tick only if it arrives at most this long after it.
+"""A USD tick of the quote token changes the price of a quoted tick only if it arrives in time.
+
+This is how long after the quoted tick it may arrive.
 
 Only a USD tick whose event time is not later than the event time of the quoted tick can change the price.
 """

@@ -8,8 +8,8 @@ _TOP_LEVEL_USES = {
     "random": "The script asks for a random number outside of `process(record)`",
 }
 _TOP_LEVEL_ADVICE = (
-    "the top level runs once for each start of a worker, so its results would differ from worker to worker. Ask inside "
-    "of `process(record)`, where the time and random numbers are derived from the record."
+    "the top level runs again whenever a process loads the script, so its results would differ. Ask inside of "
+    "`process(record)`, where the time and random numbers are derived from the record."
 )
 
 

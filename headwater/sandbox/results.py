@@ -29,7 +29,7 @@ class ScriptFailure(NamedTuple):
         message: The message of the error.
         line: The line in the script, counted from 1; None if it is unknown.
         column: The column in the line, counted from 1; None if it is unknown.
-        attempts: How many times the script ran for the record.
+        attempts: How many times the script ran for the record, for `Timeout`, `SandboxCrash` and `OutOfMemory`.
     """
 
     error: str

@@ -64,7 +64,7 @@ class Sandbox:
     which they arrived.
 
     Attributes:
-        crashed_batches: The number of batches during which at least one child died.
+        crashed_batches: The number of batches of which a segment was running when its child died.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ class ChildDeath(NamedTuple):
         status: The exit status.
         overdue: Whether the parent killed the child because it exceeded its time limit.
         protocol_error: How the child violated the protocol, so that the parent killed it; empty when it did not.
-        cpu_s: The CPU time that an overdue child used for the segment.
+        cpu_s: The CPU time that an overdue child used for its last run of the segment.
     """
 
     status: int
@@ -170,7 +170,7 @@ class ScriptBatch:
         cached_responses: The payloads of SYNC_LOOKUP_RESPONSE frames, by the payload of the SYNC_LOOKUP_REQUEST frame.
             The script may send the same request when a segment runs again.
         has_multiple_outputs: Whether any row may have more than one output.
-        crashed: Whether a child died during the batch.
+        crashed: Whether a segment of the batch was running when its child died.
         finished: Whether each row has its outputs or a failure.
     """
 

@@ -18,7 +18,7 @@ from headwater.services.quoted_prices import read_quoted
 from headwater.stores.protocols.prices import LIST_PERIOD_S, PriceStore
 
 MAX_EXPLAINED = 50
-"""An explanation has at most this many accepted ticks, unaccepted ticks and bands."""
+"""The maximum length of each list of an explanation: accepted ticks, unaccepted ticks, and bands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,12 @@ class PriceDetails:
         Raises RedisUnavailable.
         """
         period = int(self._now().timestamp()) // LIST_PERIOD_S
+        query = query.lower()
         prefixes = {query, *(f"{chain}:{query}" for chain in self._store.chains())} if query else {""}
         found = set[bytes]()  # the query may also be the beginning of a chain's name, so tokens may be found twice
         for prefix in sorted(prefixes):
             if len(found) <= limit:
-                found |= {*self._store.tokens_after(after.encode(), prefix.lower().encode(), limit + 1, period)}
+                found |= {*self._store.tokens_after(after.encode(), prefix.encode(), limit + 1, period)}
         names = sorted(found)
         page = [Token(*name.decode().split(":", 1)) for name in names[:limit]]
         last = names[limit - 1].decode() if len(names) > limit else None

@@ -1,4 +1,4 @@
-"""Caches the source of each revision, or that Headwater can't read the revision."""
+"""Caches the source of each revision; None for a revision that Headwater can't read."""
 
 import threading
 from collections.abc import Collection, Mapping

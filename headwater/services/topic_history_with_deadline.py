@@ -6,7 +6,7 @@ from headwater.brokers.topic_history import CALL_TIMEOUT_S, LogChunk, OffsetRang
 from headwater.errors import BrokerUnavailable
 
 LAST_CALL_S = 5.0
-"""How long a call that begins within the time limit may go on after it."""
+"""A call that begins before the time limit may end this long after the time limit."""
 
 
 class TopicHistoryWithDeadline:

@@ -50,9 +50,9 @@ class PendingBatch(Protocol):
         """Wait until the batch is done, or for about `timeout_s`."""
 
     def result(self) -> TransformResult:
-        """Return the result, and wait for it: minutes for a script, unless `done` is true.
+        """Wait for the result, and return it.
 
-        Errors of single records are in the result. Raises RedisUnavailable when sets can't be read. The batch is
+        Unless `done` is true, the wait for a script may take minutes. Errors of single records are in the result. Raises RedisUnavailable when sets can't be read. The batch is
         kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be
         restarted.
         """

@@ -54,7 +54,7 @@ class HeadwaterOperations(Resource):
 
     @operation
     async def sign_out(self, *, timeout: float | None = None) -> None:
-        """Revoke the API key of this client, which `sign_in` has returned.
+        """Revoke the API key of this client, if `sign_in` has returned this key.
 
         Raises Conflict for any other key.
 
@@ -133,10 +133,10 @@ class Headwater(HeadwaterOperations, Synchronous):
         """Find the server and the API key. Raises ConfigurationError.
 
         Args:
-            url: The address of the server; by default `HEADWATER_URL`, or else the profile's.
+            url: The address of the server; by default `HEADWATER_URL`, or else the profile's, or else this machine's.
             key: The API key; by default `HEADWATER_KEY`, or else the profile's, or else the one of the installation in
                 the current folder.
-            profile: A profile of `~/.config/headwater/config.toml`.
+            profile: A profile of `~/.config/headwater/config.toml`, which takes precedence over both variables.
             timeout: The seconds to wait for a response.
             retries: How often a request is sent again after 429, 503 and broken connections.
             http: The HTTP client that sends the requests, for a proxy or certificates of your own.

@@ -1,7 +1,7 @@
 """The errors of the client.
 
 HeadwaterError
-├── ConfigurationError        no URL or API key was found
+├── ConfigurationError        no API key was found, or the URL or profile is wrong
 ├── Ambiguous                 several pipelines have the name
 ├── ConnectionFailed          no response arrived
 │   └── TimedOut              the server did not respond in time
@@ -42,7 +42,7 @@ class HeadwaterError(Exception):
 
 
 class ConfigurationError(HeadwaterError):
-    """No URL or API key was found, or a profile can't be read."""
+    """No API key was found, the URL is not one of http or https, or a profile is missing or can't be read."""
 
 
 class Ambiguous(HeadwaterError):
@@ -130,7 +130,7 @@ class Conflict(RequestFailed):
 
 
 class Unreadable(Conflict):
-    """The server can't read the stored configuration. Replace or delete it."""
+    """The server can't read the stored configuration or its deployment. The message says what to do."""
 
 
 class RevisionChanged(RequestFailed):

@@ -65,17 +65,16 @@ def _wait(state: RetryCallState) -> float:
 
 
 class _Stop:
-    """Stops retrying after some attempts, or after `deploy_wait_s` if a deploy is in progress."""
+    """Stops retrying after some attempts; while a deploy is in progress, after `deploy_wait_s` if it is set."""
 
-    def __init__(self, retries: int, deploy_wait_s: float) -> None:
+    def __init__(self, retries: int, deploy_wait_s: float | None) -> None:
         self._attempts = stop_after_attempt(retries + 1)
-        self._pending = stop_before_delay(deploy_wait_s)
+        self._pending = self._attempts if deploy_wait_s is None else stop_before_delay(deploy_wait_s)
 
     def __call__(self, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, DeployPending) and not self._pending(state):
-            return False
-        return self._attempts(state)
+        stop = self._pending if isinstance(error, DeployPending) else self._attempts
+        return stop(state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +106,16 @@ class Session:
         self.io = io
         self._policy = policy
 
-    async def send(self, call: Call[T], deploy_wait_s: float = 0.0) -> T:
+    async def send(self, call: Call[T], deploy_wait_s: float | None = None) -> T:
         """Send a call, and return the typed body of the response. Raises HeadwaterError.
 
         Args:
             call: What to send.
-            deploy_wait_s: How long to wait for a deploy in progress, in seconds.
+            deploy_wait_s: How long to wait for a deploy in progress, in seconds; None if the number of attempts limits it.
         """
         return typed((await self.send_raw(call, deploy_wait_s)).body, call)
 
-    async def send_raw(self, call: Call[Any], deploy_wait_s: float = 0.0) -> RawResponse:
+    async def send_raw(self, call: Call[Any], deploy_wait_s: float | None = None) -> RawResponse:
         """Send a call, and return the body and the headers of the response."""
         response = await self._send(call, deploy_wait_s, stream=False)
         return RawResponse(response.content, response.headers)
@@ -128,7 +127,7 @@ class Session:
 
         Raises StreamBroken when an open connection breaks.
         """
-        response = await self._send(call, 0.0, stream=True)
+        response = await self._send(call, None, stream=True)
         if on_open:
             on_open()
         events = self.io.events(response)
@@ -140,7 +139,7 @@ class Session:
         finally:
             await events.aclose()
 
-    async def _send(self, call: Call[Any], deploy_wait_s: float, *, stream: bool) -> httpx2.Response:
+    async def _send(self, call: Call[Any], deploy_wait_s: float | None, *, stream: bool) -> httpx2.Response:
         retrying = AsyncRetrying(
             sleep=self.io.sleep,
             retry=retry_if_exception(is_retriable),

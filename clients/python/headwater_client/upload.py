@@ -30,8 +30,8 @@ class Upload:
         sent: How many values were in the requests that the server has completed.
         changed: How many of them were new, or were removed.
         version: The version of the set after the last write.
-        complete: How many values from the beginning are all in completed requests. An upload that failed can continue
-            after them.
+        complete: The largest n for which the first n values are all in completed requests. An upload that failed can
+            continue after these n values.
     """
 
     sent: int = 0

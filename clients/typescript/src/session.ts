@@ -50,7 +50,7 @@ export interface Call {
   /** The JSON body; a Blob is sent as it is. */
   body?: unknown;
   headers?: Record<string, string> | undefined;
-  /** The milliseconds to wait for a deploy in progress. */
+  /** The milliseconds to wait for a deploy in progress; without it, the number of retries limits the wait. */
   deployWaitMs?: number | undefined;
   /** Whether the request may be sent again after a failure; true by default. */
   retriable?: boolean;
@@ -109,13 +109,16 @@ export class Session {
   ): Promise<T> {
     const idempotencyKey = crypto.randomUUID();
     const retries = call.retriable === false ? 0 : this.#retries;
-    const pendingUntil = Date.now() + (call.deployWaitMs ?? 0);
+    const begunAt = Date.now();
     for (let attempt = 0;; attempt++) {
       try {
         return await this.#attempt(call, options, idempotencyKey, read);
       } catch (error) {
-        const isPending = error instanceof DeployPending && Date.now() < pendingUntil;
-        if (!isPending && (attempt >= retries || !isRetriable(error))) throw error;
+        const waitMs = error instanceof DeployPending ? call.deployWaitMs : undefined;
+        const isOver = waitMs === undefined
+          ? attempt >= retries || !isRetriable(error)
+          : Date.now() - begunAt >= waitMs;
+        if (isOver) throw error;
         await sleep(retryDelayMs(error, attempt), options.signal);
       }
     }

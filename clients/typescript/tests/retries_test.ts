@@ -51,6 +51,22 @@ Deno.test("a deploy in progress is waited for beyond the retries", async () => {
   assert.equal((await (await hw.flows.get("1")).deploy()).condition, "Stable");
 });
 
+Deno.test("the wait for a deploy ends although retries are left", async () => {
+  const pending = { type: "urn:headwater:problem:deploy-pending", retryAfter: 0 };
+  const flow = { id: "1", name: "x", revision: 1, pipeline_config: {} };
+  let deploys = 0;
+  const { hw } = stubbed(
+    () => json(flow),
+    () => {
+      deploys++;
+      return problem(503, pending);
+    },
+  );
+  const found = await hw.flows.get("1");
+  await assert.rejects(found.deploy({ waitMs: 0 }), client.DeployPending);
+  assert.equal(deploys, 1);
+});
+
 const ERRORS: [number, string, keyof typeof client][] = [
   [401, "unauthenticated", "Unauthenticated"],
   [403, "forbidden", "NotAllowed"],

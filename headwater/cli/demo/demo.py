@@ -40,7 +40,7 @@ ENDLESS_TRADES_RATE = 2
 DROPPED_EVERY = 10
 """With `--keep`, only one in this many of the records that the pipeline drops is written."""
 FAILING_EVERY = 500
-"""With `--keep`, one in this many of the written records has no amounts, so that the script fails."""
+"""With `--keep`, one in this many of the written records has no amounts, so that a script that reads them fails."""
 
 WriteRecords = Callable[[Path, str, str, Iterator[bytes], float], int]
 """Writes records: (data directory, chain, entity, lines, records a second) → number of records written."""
@@ -112,7 +112,7 @@ class Demo:
             self._run(shell, f"echo {self._stream.added_value} >> pipelines/{VALUES_FILE}", results)
             self._run(shell, "headwater plan pipelines", results)
             self._run(shell, "headwater apply pipelines", results)
-            first_after_change = self._sent + 1  # the record of index `_sent` may already be on its way to Kafka
+            first_after_change = self._sent + 1  # the background may count a record while it is read here
             self._run(shell, f"{tail} | grep --max-count 1 {self._stream.added_value}", results, writing)
             latencies = results.read_while(lambda: not writing.done(), MEASURED_S)
         required, optional = self._stream.expected(first_after_change)

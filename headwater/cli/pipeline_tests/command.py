@@ -107,7 +107,7 @@ class _Session:
         if not cases:
             chosen = f" with {self.only!r} in its name" if self.only else ""
             raise CommandError(
-                f"There is no case{chosen} in {path}/tests.", USAGE, "A case looks like this: " + EXAMPLE
+                f"There is no case{chosen} in {path} or {path}/tests.", USAGE, "A case looks like this: " + EXAMPLE
             )
         results: list[Result] = []
         for each in _run_pipelines(files, cases):

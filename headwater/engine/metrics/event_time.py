@@ -20,7 +20,7 @@ class EventTime:
     def read(self, value: bytes | None) -> float | None:
         """Return the event time in ms since the epoch, or None when the field is no time.
 
-        A time is a number or an ISO 8601 time (UTC without a zone).
+        A time is a number or an ISO 8601 time, which is in UTC when it has no zone.
         """
         if self._decode is None or not value:
             return None

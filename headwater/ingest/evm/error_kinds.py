@@ -94,7 +94,10 @@ RULES: Final = (
     Rule(ErrorKind.UNAUTHORIZED, r"unauthori[sz]ed|invalid (api.?key|project id|token)|forbidden",
          statuses=frozenset({401, 403})),
 )  # fmt: skip
-"""The rules in order, because rate limits must precede size limits, and size limits must precede "not supported"."""
+"""The rules, of which the first one that matches holds.
+
+Limits per second and of the size of a batch come first, then other rate limits, other size limits, and "not supported".
+"""
 
 
 def classify_error(status: int, code: int, message: str) -> ErrorKind:

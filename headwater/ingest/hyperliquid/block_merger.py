@@ -260,9 +260,9 @@ class FolderBlocks:
         return part, time_of(part.events[0])
 
     def _events_of_block(self) -> tuple[list[msgspec.Raw], int]:
-        """Return the events of the current block, and an index.
+        """Return the events of the current block that have been read, and an index.
 
-        The events are in the lines read so far. The index refers to the first line after these lines.
+        The index is that of the first line after the lines of this block.
         """
         assert self.part is not None
         events, index = list(self.part.events), self._index + 1

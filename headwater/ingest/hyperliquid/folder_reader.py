@@ -29,7 +29,7 @@ HEAD_BYTES: Final = 128
 PARTIAL_LINE_TIMEOUT_S: Final = 5.0
 """The time for which later files wait for the end of a partial line."""
 FINISHED_AFTER_S: Final = 60.0
-"""A file that was not changed for this long is finished if there is a later file."""
+"""The oldest file that was not changed for this long is finished if a later file has content."""
 COMPRESSED_SUFFIXES: Final = (".lz4", ".zst", ".gz", ".bz2", ".xz")
 
 

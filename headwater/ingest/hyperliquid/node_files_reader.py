@@ -74,7 +74,9 @@ class NodeFilesReader:
             if position is None and not self._from_start:
                 node.skip_to_end()
                 log.info(
-                    "the first start skips existing files; use --from-start to read them", folder=str(self._folder)
+                    "the first start skips existing files; to read them, start an ingest with --from-start and another "
+                    "--name",
+                    folder=str(self._folder),
                 )
             if position is None:
                 yield Step([], node.position(), 0)

@@ -212,7 +212,7 @@ class _TokenColumns:
         return np.where(states.has_ticks, states.bands, lowest), is_single
 
     def is_complete(self, now: int, start: int) -> BoolArray:
-        """Return for each token whether its state and its tail have just the ticks after `start`.
+        """Return for each token whether its state and its tail have every tick after `start`, and no future tick.
 
         They do when no tick is in the future, and no tick after `start` is archived.
         """

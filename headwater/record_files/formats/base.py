@@ -53,6 +53,12 @@ The entity's fields determine the types of columns; without an entity, all value
 TSV files are strings, and the values of Parquet files keep the types of their columns."""
 
 
+def require_no_padding(names: list[str]) -> None:
+    """Raise ValueError when the name of a column begins or ends with white space."""
+    if padded := next((name for name in names if name != name.strip()), None):
+        raise ValueError(f"the name of the column {padded!r} begins or ends with white space: remove it from the file")
+
+
 def require_known_column(names: list[str], entity: Entity | None) -> None:
     """Raise ValueError when no column is a member of the stream.
 

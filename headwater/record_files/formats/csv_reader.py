@@ -8,7 +8,7 @@ from functools import partial
 from typing import BinaryIO
 
 from headwater.model.stream import Entity
-from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column
+from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column, require_no_padding
 from headwater.record_files.formats.text_columns import ToJson, converter_of, encode, types_of
 
 
@@ -55,10 +55,7 @@ class CsvReader:
         names = next(self._rows, [])
         if len(set(names)) < len(names):
             raise ValueError("the header names a column twice")
-        if padded := next((name for name in names if name != name.strip()), None):
-            raise ValueError(
-                f"the name of the column {padded!r} begins or ends with white space: remove it from the header"
-            )
+        require_no_padding(names)
         try:
             require_known_column(names, self._entity)
         except ValueError as error:

@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.model.stream import Entity
 from headwater.record_files.formats.arrow_types import Convert, Member, cast_type, converter, require_compatible
-from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column
+from headwater.record_files.formats.base import BadRecordHandler, Dialect, require_known_column, require_no_padding
 from headwater.record_files.formats.optional_pyarrow import import_pyarrow
 from headwater.record_files.formats.text_columns import types_of
 
@@ -53,9 +53,11 @@ class ParquetReader:
         with _seekable(self._source) as source, ParquetFile(source) as file:
             self._row_count = file.metadata.num_rows or 1
             fields = list(file.schema_arrow)
-            if len({field.name for field in fields}) < len(fields):
+            names = [field.name for field in fields]
+            if len(set(names)) < len(names):
                 raise ValueError("two columns have one name")
-            require_known_column([field.name for field in fields], self._entity)
+            require_no_padding(names)
+            require_known_column(names, self._entity)
             schema = self._arrow.schema([(field.name, cast_type(field.type, field.name)) for field in fields])
             converters = [(field.name, self._converter(field.name, field.type)) for field in fields]
             for batch in file.iter_batches(ROWS):

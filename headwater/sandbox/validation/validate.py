@@ -16,8 +16,8 @@ MAX_CONCURRENT_VALIDATIONS = 4
 TRIAL_NICENESS, LONG_TRIAL_NICENESS = 5, 15
 """The niceness of the child of a trial, and of a trial that may run for most of a minute beside the API.
 
-Beside two busy processes for each processor, a child has an eighth of a processor with the first, and 2 % with the
-second, which is too little for a user who waits. A trial processes sample records with a configuration that is not
+When two other processes are busy on each processor, a child with TRIAL_NICENESS gets an eighth of a processor, and one
+with LONG_TRIAL_NICENESS gets 2 %, which is too little for a user who waits. A trial processes sample records with a configuration that is not
 saved (see model/trial.py).
 """
 _EXAMPLE_TIME_MS = 1_767_323_045_678

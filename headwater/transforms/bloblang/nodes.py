@@ -36,7 +36,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Coalesce:
-    """`|`: the value of the first option that is neither null nor an error."""
+    """`|`: the value of the first option that is not null, deleted or an error."""
 
     options: tuple["Node", ...]
 
@@ -68,7 +68,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """`.or( )`: replaces null or an error by another value."""
+    """`.or( )`: replaces null, a deleted value or an error by another value."""
 
     otherwise: "Node"
 

@@ -3,7 +3,7 @@ r"""The parser of filter expressions, which are a subset of Bloblang.
 The grammar is:
 
     mapping  = [ "root" "=" ] query
-    query    = term { "|" term }                    the first term that is neither null nor an error
+    query    = term { "|" term }                    the first term that is not null, deleted or an error
     term     = source { tail }
     source   = "this" | name | string | array | "(" query ")" | "deleted" "(" ")"
     tail     = "." field | "." method | "." "(" query ")" | "[" number "]"

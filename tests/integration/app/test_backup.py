@@ -5,6 +5,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from headwater.app.database import connect_database
 from headwater.app.endpoints import Endpoints
 from headwater.errors import SetupError
 from headwater.model.lease import Candidate
-from headwater.model.value_sets import filter_set_id
+from headwater.model.value_sets import Dataset, filter_set_id
 from headwater.settings import Settings
 from headwater.stores.redis.client import Client
+from headwater.stores.redis.dataset_names import RedisDatasetNames
 from headwater.stores.redis.sets.set_store import RedisSetStore
 from headwater.stores.sql.database import Database
 from tests.support.deployments import deploy
@@ -90,6 +92,18 @@ def test_restore_into_an_empty_directory(installation: Path, tmp_path: Path) -> 
     assert content(elsewhere) == before
     assert (elsewhere / "api-key").read_text() == "hw_live_key\n"
     assert {(elsewhere / name).stat().st_mode & 0o777 for name in ("api-key", "secret-key", "headwater.db")} == {0o600}
+
+
+def test_scripts_find_datasets_whose_names_the_server_could_not_restore(installation: Path, tmp_path: Path) -> None:
+    with stores(installation) as (database, _):  # the backup has the dataset in the database alone
+        for name, state in (("watched", "live"), ("gone", "deleting")):
+            database.datasets.create(Dataset(name, OWNER, name, "pending", datetime.now(UTC), datetime.now(UTC)))
+            database.datasets.set_state(name, state)
+    file, elsewhere = tmp_path / "backup", tmp_path / "elsewhere"
+    backup(settings_of(installation), file)
+    restore(settings_of(elsewhere), file)
+    with stores(elsewhere) as (_, client):
+        assert RedisDatasetNames(client).resolve(OWNER, ["watched", "gone"]) == ["watched", None]
 
 
 def test_a_backup_without_the_key_uses_the_existing_key(installation: Path, tmp_path: Path) -> None:

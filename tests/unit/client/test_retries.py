@@ -16,6 +16,7 @@ from headwater_client import (
     ServerError,
     TimedOut,
     Unavailable,
+    v8,
 )
 from tests.support.example_api import respond as example
 from tests.support.ports import free_port
@@ -116,14 +117,33 @@ def test_no_server_listens() -> None:
 
 def test_a_deploy_in_progress_is_waited_for(server: ScriptedServer) -> None:
     server.respond = example
-    with Headwater(server.url, KEY, retries=0) as hw:
+    with Headwater(server.url, KEY, retries=2) as hw:
         flow = hw.flows.get("01ke0a2x8rv5c3m7qd9t4jw6hz")
-        server.respond = lambda request: PENDING
-        with pytest.raises(DeployPending):
-            flow.deploy(wait_s=0)
         pending = iter([PENDING] * 4)
         server.respond = lambda request: next(pending, None) or example(request)
         assert flow.deploy().revision == 1
+
+
+def test_the_wait_for_a_deploy_ends_although_repeats_are_left(server: ScriptedServer) -> None:
+    server.respond = example
+    with Headwater(server.url, KEY) as hw:
+        flow = hw.flows.get("01ke0a2x8rv5c3m7qd9t4jw6hz")
+        server.respond = lambda request: PENDING
+        before = len(server.requests)
+        with pytest.raises(DeployPending):
+            flow.deploy(wait_s=0)
+        assert len(server.requests) == before + 1
+
+
+def test_a_change_of_a_transform_whose_deploy_is_in_progress_is_repeated(server: ScriptedServer) -> None:
+    server.respond = example
+    with Headwater(server.url, KEY, retries=2) as hw:
+        flow = hw.flows.get("01ke0a2x8rv5c3m7qd9t4jw6hz")
+        server.respond = lambda request: PENDING
+        before = len(server.requests)
+        with pytest.raises(DeployPending):
+            flow.change_transform(flow.config.pipeline.transforms[0].uid, v8("function process(record) { return record; }"))
+        assert len(server.requests) == before + 3
 
 
 def test_a_streamed_body_is_sent_again_only_when_it_can_be(server: ScriptedServer, flow: Flow) -> None:

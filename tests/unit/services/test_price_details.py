@@ -117,9 +117,10 @@ class TestHistory:
 
 
 class TestTokens:
-    def test_a_query_that_is_also_the_beginning_of_a_chain(self) -> None:
+    @pytest.mark.parametrize("query", ["h", "s", "S"])
+    def test_a_query_that_is_also_the_beginning_of_a_chain(self, query: str) -> None:
         store, period = MemoryPrices(), NOW // 1000 // LIST_PERIOD_S
-        keys = [f"{chain}:h{number}".encode() for chain in ("hyperliquid", "solana") for number in range(4)]
+        keys = [f"{chain}:{query.lower()}{number}".encode() for chain in ("hyperliquid", "solana") for number in range(4)]
         for key in keys:
             tail = encode_tail([encode_value(NOW, 0, 1.0, 6)])
             store.write(partition_of(key), "w", PriceWrite(1, {}, {}, {key: tail}))
@@ -127,7 +128,7 @@ class TestTokens:
         store.add_tokens(keys, period)
         listed, last = [], ""
         while True:
-            page, after = details(store).tokens("h", last, 3)
+            page, after = details(store).tokens(query, last, 3)
             listed += [f"{token.chain}:{token.address}".encode() for token in page.tokens]
             if after is None:
                 break

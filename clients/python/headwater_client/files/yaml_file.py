@@ -1,7 +1,7 @@
 """Reads and writes YAML files.
 
 true, false, null and decimal numbers are read as in the core schema of YAML 1.2. All other scalars are texts: `0x8335`,
-`no` and `007`, and also `1e6` and `.5`, which are written `1.0e6` and `0.5` as numbers.
+`no` and `007`, and also `1e6` and `.5`. To get these two as numbers, write `1.0e6` and `0.5`.
 """
 
 import re

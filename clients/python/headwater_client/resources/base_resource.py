@@ -25,14 +25,14 @@ class Resource:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def _send(self, call: Call[T], deploy_wait_s: float = 0.0) -> T:
+    async def _send(self, call: Call[T], deploy_wait_s: float | None = None) -> T:
         return await self._session.send(call, deploy_wait_s)
 
     async def _get(self, path: str, result: type[T], timeout: float | None = None, **query: Any) -> T:
         return await self._send(Call("GET", path, result, query, timeout=timeout))
 
     async def _post(
-        self, path: str, result: type[T], body: Any = None, timeout: float | None = None, deploy_wait_s: float = 0.0
+        self, path: str, result: type[T], body: Any = None, timeout: float | None = None, deploy_wait_s: float | None = None
     ) -> T:
         return await self._send(Call("POST", path, result, body=body, timeout=timeout), deploy_wait_s)
 

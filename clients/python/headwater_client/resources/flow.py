@@ -165,7 +165,8 @@ class FlowOperations(Resource):
 
         Args:
             until_stable: Wait for another 30 s, until the revision can no longer be rolled back.
-            wait_s: The seconds to wait while the deploy is in progress.
+            wait_s: The seconds after which no request is sent again while the deploy is in progress. The server
+                answers a request after a minute at most.
             timeout: The seconds to wait for each response.
 
         >>> flow.deploy().sink("transfers").topic
@@ -236,7 +237,7 @@ class FlowOperations(Resource):
     async def rollback(
         self, revision: int, *, wait_s: float = DEPLOY_WAIT_S, timeout: float | None = None
     ) -> Deployment | None:
-        """Save an earlier revision as the newest one, and deploy it while the pipeline is deployed.
+        """Save an earlier revision as the newest one, and deploy it if the pipeline is deployed and not paused.
 
         Returns the deployment; None when the pipeline is not deployed or is paused. `config` has the saved revision.
 

@@ -34,7 +34,11 @@ const POLL_MS = 1000;
 
 /** Options of a call that may wait for a deploy. */
 export interface DeployOptions extends CallOptions {
-  /** The milliseconds to wait while the deploy is in progress; the default is 300,000. */
+  /**
+   * The milliseconds after which no request is sent again while the deploy is in progress; the default is 300,000.
+   *
+   * The server answers a request after a minute at most.
+   */
   waitMs?: number | undefined;
 }
 
@@ -174,7 +178,7 @@ export class Flow {
 
   /** Ends the workers; topics, credentials, values and positions stay. */
   async pause(options?: CallOptions): Promise<void> {
-    await this.#post(["pause"], undefined, { ...options, waitMs: 0 });
+    await this.#post(["pause"], undefined, options);
   }
 
   /** Continues where the pipeline was paused, and returns when its workers are ready. */
@@ -191,7 +195,8 @@ export class Flow {
   }
 
   /**
-   * Saves an earlier revision as the newest one, and deploys it while the pipeline is deployed.
+   * Saves an earlier revision as the newest one, and deploys it if the pipeline is deployed and not
+   * paused.
    *
    * Returns the deployment; null when the pipeline is not deployed or is paused.
    */
@@ -212,7 +217,7 @@ export class Flow {
 
   /** Replaces the readers' password, and returns the deployment with the new one. */
   rotateCredentials(options?: CallOptions): Promise<Deployment> {
-    return this.#post(["deploy", "credentials"], undefined, { ...options, waitMs: 0 });
+    return this.#post(["deploy", "credentials"], undefined, options);
   }
 
   /** Yields the stored revisions, newest first. */

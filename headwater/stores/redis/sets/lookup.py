@@ -336,7 +336,7 @@ class RedisSetLookup:
             job()
         except RedisUnavailable as error:
             log.warning(
-                "building or updating the Bloom filter of a set failed; the next lookup of the set tries again",
+                "building or updating the Bloom filter of a set failed; a later lookup of the set tries again",
                 reason=error.detail,
             )
 

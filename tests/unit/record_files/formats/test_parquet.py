@@ -143,6 +143,12 @@ def test_columns_that_the_stream_does_not_have(tmp_path: Path, array: pa.Array, 
         read_back(tmp_path, array, example)
 
 
+def test_white_space_around_the_name_of_a_column(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pa.table({"value": [1], "w ": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(SetupError, match="'w ' begins or ends with white space"):
+        list(RecordFile(tmp_path / "a.parquet"))
+
+
 def test_no_column_of_the_stream(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table({"w": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(SetupError, match="no column of the file is a member"):
