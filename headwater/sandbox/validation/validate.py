@@ -13,12 +13,12 @@ from headwater.sandbox.validation import example_run, lint, loader
 
 MAX_CONCURRENT_VALIDATIONS = 4
 """The most validations at once; each needs a process of about 60 MB."""
-TRIAL_NICENESS, LONG_TRIAL_NICENESS = 5, 15
+TRIAL_NICENESS, LONG_TRIAL_NICENESS = 10, 15
 """The niceness of the child of a trial, and of a trial that may run for most of a minute beside the API.
 
-When two other processes are busy on each processor, a child with TRIAL_NICENESS gets an eighth of a processor, and one
-with LONG_TRIAL_NICENESS gets 2 %, which is too little for a user who waits. A trial processes sample records with a configuration that is not
-saved (see model/trial.py).
+When two other processes are busy on each processor, a child with TRIAL_NICENESS gets a twentieth of a processor, which
+leaves deploys the rest, and one with LONG_TRIAL_NICENESS gets 2 %, which is too little for a user who waits. A trial
+processes sample records with a configuration that is not saved (see model/trial.py).
 """
 _EXAMPLE_TIME_MS = 1_767_323_045_678
 """The timestamp of the example record."""
