@@ -320,7 +320,10 @@ def _restore_valkey(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
 
 
 def _write_dataset_names(archive: Archive, client: Client) -> None:
-    """Write the names of the datasets, which an older server could not restore, from the rows of the database."""
+    """Write the names of the datasets in the database.
+
+    A server that is older than the server of the backup could not restore them.
+    """
     names = RedisDatasetNames(client)
     for table, row in archive.lines(DATABASE):
         if table == "datasets" and row["state"] == "live":

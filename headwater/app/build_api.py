@@ -146,8 +146,8 @@ def _services(endpoints: Endpoints, database: Database, client: Client) -> Servi
     )
 
     @contextmanager
-    def open_context(owner: str, *, is_long: bool) -> Iterator[TransformContext]:
-        with trial_sandbox(is_long=is_long, jit=settings.v8_jit) as sandbox:
+    def open_context(owner: str) -> Iterator[TransformContext]:
+        with trial_sandbox(jit=settings.v8_jit) as sandbox:
             yield TransformContext("", owner, sets, names, sandbox)
 
     price_store = RedisPrices(client)

@@ -36,8 +36,8 @@ def tune_server_memory() -> None:
     """Tune the memory of a server for latency.
 
     A full collection over all imported modules takes 0.1 s, during which no request is served, so their objects are
-    frozen. A request leaves few objects in reference cycles (a request that changes a script, about 100). Collections of
-    the young generation free them.
+    frozen. A request leaves few objects in reference cycles (a request that changes a script, about 100). Collections
+    of the young generation free them.
     """
     _freeze()
     gc.set_threshold(1_000, 10, 10)

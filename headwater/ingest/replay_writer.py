@@ -1,4 +1,7 @@
-"""Writes records to a stream's topic for a replay. A price import uses the waits for the producer too."""
+"""Writes records to a stream's topic for a replay.
+
+A price import uses the waits for the producer too.
+"""
 
 import itertools
 import time
@@ -12,8 +15,8 @@ from headwater.sinks.base import Producer
 CHECK_EVERY = 500
 """The number of records between two checks of the producer's queue.
 
-With a rate, the queue and the clock are checked at least ten times a second; at a rate below ten records a second, after
-each record.
+With a rate, the queue and the clock are checked at least ten times a second; at a rate below ten records a second,
+after each record.
 """
 FLUSH_WITHIN_S = 60.0
 QUEUE_POLL_S = 0.05

@@ -1,4 +1,4 @@
-"""The loops over records and values of sets, in C, and the functions by which Python calls them.
+"""The loops over records and values in C, and the functions by which Python calls them.
 
 `setup.py` compiles all `*.c` files of this folder into one library when the package is built or installed.
 """

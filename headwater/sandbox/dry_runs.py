@@ -1,9 +1,9 @@
 """Decides which segments of a blocking script get a dry run first.
 
-A segment is a part of a batch, whose records a child gets in one frame. A dry run calls the script for the records of the segment in
-a separate realm, to find out for which values it calls `flow.contains`. The parent looks up these values in bulk, so
-that the real run blocks on few answers. All other results of the dry run are discarded. The realm for dry runs has its
-own number. It is reloaded from time to time, because the script's state grows in it, too.
+A segment is a part of a batch, whose records a child gets in one frame. A dry run calls the script for the records of
+the segment in a separate realm, to find out for which values it calls `flow.contains`. The parent looks up these values
+in bulk, so that the real run blocks on few answers. All other results of the dry run are discarded. The realm for dry
+runs has its own number. It is reloaded from time to time, because the script's state grows in it, too.
 """
 
 from typing import Final

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
 from headwater.engine.pipeline import build_transforms
 from headwater.errors import Conflict, Fault, InvalidInput, NotFound, StoredDataUnreadable
@@ -51,16 +50,11 @@ _TOPIC = "samples"
 _CONFIG_ID = re.compile(r"[0-9a-z]{26}", re.ASCII)
 
 GetRevision = Callable[[str, str, int], Flow]
+OpenContext = Callable[[str], AbstractContextManager[TransformContext]]
+"""Opens the context in which the transforms of an owner are built.
 
-
-class OpenContext(Protocol):
-    """Opens the context in which the transforms of an owner are built.
-
-    It has a sandbox, and the owner's sets and datasets.
-    """
-
-    def __call__(self, owner: str, /, *, is_long: bool) -> AbstractContextManager[TransformContext]:
-        """Open the context. `is_long` is whether the trial may run for most of a minute."""
+It has a sandbox, and the owner's sets and datasets.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +133,7 @@ class Trials:
         new_filters = _new_filters(config_id, checked, stored)
         one_by_one = len(sample.records) <= MAX_RECORDS_ONE_BY_ONE
         with ExitStack() as stack:
-            open_run = partial(self._open_run, owner, config_id, is_long=not one_by_one)
+            open_run = partial(self._open_run, owner, config_id)
             after_run = stack.enter_context(open_run(checked.config.transforms, new_filters))
             before_run = stack.enter_context(open_run(before.transforms, {})) if before else None
             deadline = Deadline(self._clock, TIME_LIMIT_S if one_by_one else LONG_TIME_LIMIT_S)
@@ -204,15 +198,13 @@ class Trials:
         config_id: str,
         configs: Sequence[TransformConfig],
         new_filters: Mapping[SetId, Sequence[str]],
-        *,
-        is_long: bool,
     ) -> Iterator[Callable[[Deadline], PipelineRun]]:
         """Build the transforms of a pipeline in a sandbox of its own.
 
         So a crash of one pipeline's script, and its variables, never change the results of another one. Yields a
         function that returns the run of the transforms with a deadline.
         """
-        with self._open_context(owner, is_long=is_long) as context:
+        with self._open_context(owner) as context:
             trial_context = replace(
                 context,
                 config_id=config_id,

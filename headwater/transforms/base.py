@@ -52,9 +52,9 @@ class PendingBatch(Protocol):
     def result(self) -> TransformResult:
         """Wait for the result, and return it.
 
-        Unless `done` is true, the wait for a script may take minutes. Errors of single records are in the result. Raises RedisUnavailable when sets can't be read. The batch is
-        kept then, and `result` can be called again. Raises SandboxFailed when the child process with V8 can't be
-        restarted.
+        Unless `done` is true, the wait for a script may take minutes. Errors of single records are in the result.
+        Raises RedisUnavailable when sets can't be read. The batch is kept then, and `result` can be called again.
+        Raises SandboxFailed when the child process with V8 can't be restarted.
         """
 
 

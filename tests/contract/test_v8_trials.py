@@ -27,8 +27,8 @@ WIDE = b"{%b}" % b",".join(b'"k%d":%d' % (n, n) for n in range(30))
 
 
 @contextmanager
-def resources(_owner: str, *, is_long: bool) -> Iterator[TransformContext]:
-    with trial_sandbox(is_long=is_long) as sandbox:
+def resources(_owner: str) -> Iterator[TransformContext]:
+    with trial_sandbox() as sandbox:
         yield TransformContext("", "ann", MemorySetStore(), MemoryDatasetNames(), sandbox)
 
 

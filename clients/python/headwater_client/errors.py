@@ -42,7 +42,7 @@ class HeadwaterError(Exception):
 
 
 class ConfigurationError(HeadwaterError):
-    """No API key was found, the URL is not one of http or https, or a profile is missing or can't be read."""
+    """No API key was found, or the URL or the profile is wrong."""
 
 
 class Ambiguous(HeadwaterError):
@@ -130,7 +130,7 @@ class Conflict(RequestFailed):
 
 
 class Unreadable(Conflict):
-    """The server can't read the stored configuration or its deployment. The message says what to do."""
+    """The server can't read the stored configuration or deployment, and says what to do."""
 
 
 class RevisionChanged(RequestFailed):

@@ -65,7 +65,10 @@ def _wait(state: RetryCallState) -> float:
 
 
 class _Stop:
-    """Stops retrying after some attempts; while a deploy is in progress, after `deploy_wait_s` if it is set."""
+    """Stops retrying after some attempts.
+
+    While a deploy is in progress, it stops after `deploy_wait_s` seconds instead, unless this is None.
+    """
 
     def __init__(self, retries: int, deploy_wait_s: float | None) -> None:
         self._attempts = stop_after_attempt(retries + 1)
@@ -111,7 +114,7 @@ class Session:
 
         Args:
             call: What to send.
-            deploy_wait_s: How long to wait for a deploy in progress, in seconds; None if the number of attempts limits it.
+            deploy_wait_s: The seconds to wait for a deploy in progress; None if the number of attempts limits the wait.
         """
         return typed((await self.send_raw(call, deploy_wait_s)).body, call)
 

@@ -8,7 +8,7 @@ export interface components {
         Applied: {
             /** @description True when every batch of records that starts from now on sees all writes up to this version. */
             applied: boolean;
-            /** @description The version that the request names. */
+            /** @description The version that the request names, or else the present one. */
             version: number;
             /** @description For a filter all workers of the pipeline; for a dataset the workers that may have looked it up. Empty while the pipeline is paused, until its first workers exist, and after its rollout has failed. */
             workers: components["schemas"]["AppliedWorker"][];
@@ -777,7 +777,7 @@ export interface components {
             unaccepted: components["schemas"]["UnacceptedPrice"][];
             windows: components["schemas"]["PriceWindow"][];
         };
-        /** @description The last 25 hours of a token's prices, up to its newest trade. */
+        /** @description The prices of a token in the 25 to 26 hours before its newest trade. */
         PriceHistory: {
             chain: string;
             /** @description The last accepted trade of each hour, and of each 5 minutes of the last one to two hours; oldest first. An interval without a trade has no point. */

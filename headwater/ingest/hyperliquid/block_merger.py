@@ -262,7 +262,7 @@ class FolderBlocks:
     def _events_of_block(self) -> tuple[list[msgspec.Raw], int]:
         """Return the events of the current block that have been read, and an index.
 
-        The index is that of the first line after the lines of this block.
+        The index refers to the first line after the lines of this block.
         """
         assert self.part is not None
         events, index = list(self.part.events), self._index + 1

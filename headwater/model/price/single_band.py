@@ -212,9 +212,9 @@ class _TokenColumns:
         return np.where(states.has_ticks, states.bands, lowest), is_single
 
     def is_complete(self, now: int, start: int) -> BoolArray:
-        """Return for each token whether its state and its tail have every tick after `start`, and no future tick.
+        """Return for each token whether its state and its tail have every tick after `start`.
 
-        They do when no tick is in the future, and no tick after `start` is archived.
+        They do when no tick after `start` is archived. A token with a tick in the future is not complete.
         """
         newest = np.maximum(self.states.newest.times, self.tails.combine(np.maximum, self.tails.times, NEVER))
         is_complete: BoolArray = (newest <= now) & (self.states.recent_start <= start)

@@ -13,12 +13,10 @@ from headwater.sandbox.validation import example_run, lint, loader
 
 MAX_CONCURRENT_VALIDATIONS = 4
 """The most validations at once; each needs a process of about 60 MB."""
-TRIAL_NICENESS, LONG_TRIAL_NICENESS = 10, 15
-"""The niceness of the child of a trial, and of a trial that may run for most of a minute beside the API.
+TRIAL_NICENESS = 15
+"""The niceness of the child of a trial, so that deploys and requests precede trials on a busy machine.
 
-When two other processes are busy on each processor, a child with TRIAL_NICENESS gets a twentieth of a processor, which
-leaves deploys the rest, and one with LONG_TRIAL_NICENESS gets 2 %, which is too little for a user who waits. A trial
-processes sample records with a configuration that is not saved (see model/trial.py).
+A trial processes sample records with a configuration that is not saved (see model/trial.py).
 """
 _EXAMPLE_TIME_MS = 1_767_323_045_678
 """The timestamp of the example record."""
@@ -38,13 +36,12 @@ def short_lived_sandbox(*, jit: bool = False, for_validation: bool = False) -> I
         yield sandbox
 
 
-def trial_sandbox(*, is_long: bool = False, jit: bool = False) -> Sandbox:
+def trial_sandbox(*, jit: bool = False) -> Sandbox:
     """Return a sandbox for a trial (see model/trial.py), whose child has a low CPU priority.
 
-    With `is_long`, its priority is even lower. The caller closes it, and limits how many are open.
+    The caller closes it, and limits how many are open.
     """
-    niceness = LONG_TRIAL_NICENESS if is_long else TRIAL_NICENESS
-    return Sandbox(command=deno_command(jit=jit, niceness=niceness), spare=False)
+    return Sandbox(command=deno_command(jit=jit, niceness=TRIAL_NICENESS), spare=False)
 
 
 def validate_script(script: str, example: str, *, jit: bool = False) -> ValidatedScript:

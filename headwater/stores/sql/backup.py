@@ -103,9 +103,9 @@ def load(url: str, revision: str, rows: Iterable[DumpedRow], min_fencing_token: 
     """Replace all data of a database by rows of a snapshot, in one transaction.
 
     Returns the row counts by table. Afterwards all leases are free. The next holder of a lease gets a fencing token
-    above `min_fencing_token` and above those in the database and in the snapshot, if the snapshot has this lease. Raises DatabaseUnavailable, and
-    SetupError when the rows are from a newer version of Headwater, or when other processes use a PostgreSQL database.
-    The caller ensures that no other process uses an SQLite database.
+    above `min_fencing_token` and above those in the database and in the snapshot, if the snapshot has this lease.
+    Raises DatabaseUnavailable, and SetupError when the rows are from a newer version of Headwater, or when other
+    processes use a PostgreSQL database. The caller ensures that no other process uses an SQLite database.
     """
     engine = make_engine(url)
     connections = Connections(engine)

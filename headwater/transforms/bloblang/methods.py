@@ -1,8 +1,8 @@
 """The methods of filter expressions, with the meaning that they have in Bloblang.
 
 `get`, `or`, `catch` and `map_each` have nodes of their own in the syntax tree. Each other method has a Python function
-here, which takes the literal arguments and returns the compiled method. The docstring of the function says what the compiled method does. A compiled method returns FAILED for a value
-of a type that it does not support.
+here, which takes the literal arguments and returns the compiled method. The docstring of the function says what the
+compiled method does. A compiled method returns FAILED for a value of a type that it does not support.
 """
 
 from collections.abc import Callable

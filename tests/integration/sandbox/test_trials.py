@@ -16,7 +16,7 @@ from headwater.model.binding import Bindings
 from headwater.model.transforms.v8 import ValidatedScript
 from headwater.model.trial import NewTrial, Trial
 from headwater.sandbox import trial_sandbox
-from headwater.sandbox.validation.validate import LONG_TRIAL_NICENESS, TRIAL_NICENESS
+from headwater.sandbox.validation.validate import TRIAL_NICENESS
 from headwater.services import trials as trials_module
 from headwater.services.flows import Flows, FlowStores
 from headwater.services.ids import new_id
@@ -41,8 +41,8 @@ def database() -> Database:
 
 
 @contextmanager
-def open_context(owner: str, *, is_long: bool) -> Iterator[TransformContext]:
-    with trial_sandbox(is_long=is_long) as sandbox:
+def open_context(owner: str) -> Iterator[TransformContext]:
+    with trial_sandbox() as sandbox:
         sets, names = MemorySetStore(), MemoryDatasetNames()
         yield TransformContext("", owner, sets, names, sandbox)
 
@@ -182,13 +182,12 @@ def test_a_record_whose_outputs_grow_in_each_step_is_unfinished(database: Databa
     assert "larger than 16 MB" in trial.records[0].unfinished_reason
 
 
-@pytest.mark.parametrize(("is_long", "least"), [(False, TRIAL_NICENESS), (True, LONG_TRIAL_NICENESS)])
-def test_the_children_have_a_low_priority(is_long: bool, least: int) -> None:
-    with trial_sandbox(is_long=is_long) as sandbox:
+def test_the_children_have_a_low_priority() -> None:
+    with trial_sandbox() as sandbox:
         sandbox.add(COPY, lambda request: [[False] * len(values) for _, values in request])
         assert sandbox.pid is not None
         niceness = os.getpriority(os.PRIO_PROCESS, sandbox.pid)
-        assert niceness >= least
+        assert niceness >= TRIAL_NICENESS
         session = Path(f"/proc/{sandbox.pid}/autogroup")
         if session.exists():  # the kernel has autogroups
             assert session.read_text().split()[-1] == str(niceness)

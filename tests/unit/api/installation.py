@@ -378,7 +378,7 @@ class Installation:
                 samples=Samples(self.bindings, {None: self.history}, self.clock.monotonic),
                 checker=checker,
                 transform_types=TRANSFORMS if self.open_sandbox else TRANSFORMS | {"v8": TransformType(Script)},
-                open_context=lambda owner, **_: self._open_context(owner, sets),
+                open_context=lambda owner: self._open_context(owner, sets),
                 now=self.clock,
                 clock=self.clock.monotonic,
             ),

@@ -142,7 +142,9 @@ def test_a_change_of_a_transform_whose_deploy_is_in_progress_is_repeated(server:
         server.respond = lambda request: PENDING
         before = len(server.requests)
         with pytest.raises(DeployPending):
-            flow.change_transform(flow.config.pipeline.transforms[0].uid, v8("function process(record) { return record; }"))
+            flow.change_transform(
+                flow.config.pipeline.transforms[0].uid, v8("function process(record) { return record; }")
+            )
         assert len(server.requests) == before + 3
 
 

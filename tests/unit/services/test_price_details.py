@@ -120,7 +120,9 @@ class TestTokens:
     @pytest.mark.parametrize("query", ["h", "s", "S"])
     def test_a_query_that_is_also_the_beginning_of_a_chain(self, query: str) -> None:
         store, period = MemoryPrices(), NOW // 1000 // LIST_PERIOD_S
-        keys = [f"{chain}:{query.lower()}{number}".encode() for chain in ("hyperliquid", "solana") for number in range(4)]
+        keys = [
+            f"{chain}:{query.lower()}{number}".encode() for chain in ("hyperliquid", "solana") for number in range(4)
+        ]
         for key in keys:
             tail = encode_tail([encode_value(NOW, 0, 1.0, 6)])
             store.write(partition_of(key), "w", PriceWrite(1, {}, {}, {key: tail}))

@@ -93,7 +93,7 @@ def run(
         samples=Samples(Bindings(), {None: stream or MemoryTopicHistory()}, lambda: 0.0),
         checker=checker,
         transform_types=TRANSFORMS | {"v8": TransformType(GrowingScript)},
-        open_context=lambda _, **__: nullcontext(TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames())),
+        open_context=lambda _: nullcontext(TransformContext("", "alice", MemorySetStore(), MemoryDatasetNames())),
         now=lambda: datetime(2026, 1, 2, tzinfo=UTC),
         clock=clock,
     )

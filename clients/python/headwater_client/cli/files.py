@@ -116,7 +116,10 @@ def export(
     project: Annotated[str, typer.Option(help="The project; by default that of headwater.yaml.")] = "",
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="On the server, give pipelines without an external id the one that binds them to their files."),
+        typer.Option(
+            "--adopt",
+            help="On the server, give pipelines without an external id the one that binds them to their files.",
+        ),
     ] = False,
     values: Annotated[bool, typer.Option("--values/--no-values", help="Write the values of filters too.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,

@@ -161,7 +161,7 @@ def resume(run: Run, flow: FlowArgument) -> None:
 
 @command(app)
 def rollback(run: Run, flow: FlowArgument, revision: Annotated[int, typer.Argument(min=1)]) -> None:
-    """Save an earlier revision as the newest one, and deploy it if the pipeline is deployed and not paused."""
+    """Save an earlier revision as the newest one, and deploy it if the pipeline runs."""
     found = run.flow(flow)
     deployment = found.rollback(revision)
     if deployment is not None:

@@ -109,7 +109,7 @@ class Pipeline(FileModel, kw_only=True):
 
 
 class Defaults(FileModel, kw_only=True):
-    """The values of members that the file of a pipeline omits. Members of `source` are merged one by one."""
+    """The values of members that a pipeline omits. Members of `source` are merged one by one."""
 
     description: str | UnsetType = UNSET
     tags: list[str] | UnsetType = UNSET

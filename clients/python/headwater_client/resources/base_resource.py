@@ -32,7 +32,12 @@ class Resource:
         return await self._send(Call("GET", path, result, query, timeout=timeout))
 
     async def _post(
-        self, path: str, result: type[T], body: Any = None, timeout: float | None = None, deploy_wait_s: float | None = None
+        self,
+        path: str,
+        result: type[T],
+        body: Any = None,
+        timeout: float | None = None,
+        deploy_wait_s: float | None = None,
     ) -> T:
         return await self._send(Call("POST", path, result, body=body, timeout=timeout), deploy_wait_s)
 

@@ -237,7 +237,7 @@ class FlowOperations(Resource):
     async def rollback(
         self, revision: int, *, wait_s: float = DEPLOY_WAIT_S, timeout: float | None = None
     ) -> Deployment | None:
-        """Save an earlier revision as the newest one, and deploy it if the pipeline is deployed and not paused.
+        """Save an earlier revision as the newest one, and deploy it if the pipeline runs.
 
         Returns the deployment; None when the pipeline is not deployed or is paused. `config` has the saved revision.
 

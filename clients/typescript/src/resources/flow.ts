@@ -195,8 +195,7 @@ export class Flow {
   }
 
   /**
-   * Saves an earlier revision as the newest one, and deploys it if the pipeline is deployed and not
-   * paused.
+   * Saves an earlier revision as the newest one, and deploys it if the pipeline runs.
    *
    * Returns the deployment; null when the pipeline is not deployed or is paused.
    */
