@@ -42,6 +42,7 @@ HeadwaterError
 │   ├── Overloaded
 │   ├── ApiStopping
 │   ├── PriceStateUnreadable
+│   ├── ValuesBeingRemoved
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
 ├── DeployFailed                  422: a deploy, resume or rewind has failed
@@ -72,10 +73,10 @@ class HeadwaterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A message about a value in a request body: why the value is invalid, or a warning.
+    """A message about a value in a request: why the value is invalid, or a warning.
 
     Attributes:
-        pointer: The JSON pointer (RFC 6901) to the value.
+        pointer: The JSON pointer (RFC 6901) to the value in the body; `/<name>` for a query parameter or a header.
         detail: What is wrong with the value, or what the user should know about it.
     """
 
@@ -182,7 +183,7 @@ class InvalidInput(RequestError):
     """The body or a parameter of the request has an invalid value.
 
     Attributes:
-        faults: One entry for each invalid value in the body.
+        faults: One entry for each invalid value in the request.
         parameter: The query parameter with the first invalid value; empty when that value is not in a parameter.
     """
 
@@ -365,6 +366,13 @@ class PriceStateUnreadable(Unavailable):
             "The stored price state can't be read: another version of Headwater wrote it, or it is damaged. "
             "Use that version, or rebuild the prices."
         )
+
+
+class ValuesBeingRemoved(Unavailable):
+    """A save restores a filter whose expired values are being removed at this moment.
+
+    Send the same request again.
+    """
 
 
 class Overloaded(Unavailable):

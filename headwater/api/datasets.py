@@ -232,7 +232,7 @@ async def applied(
 ) -> Applied:
     """Returns whether every worker that uses the dataset has read a version of its entries.
     When `applied` is true, every batch of records that a worker starts after this response sees the write that returned
-    `version`. `workers` has the workers of all your pipelines that have looked the dataset up.
+    `version`. `workers` has the workers of all your pipelines that may have looked the dataset up.
     """
     watched = await to_thread.run_sync(services.applied.dataset_set, api_key.owner, dataset_id)
     return await wait_until_applied(services.applied, watcher, watched, version, wait)

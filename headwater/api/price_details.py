@@ -101,7 +101,7 @@ class PriceBand(BaseModel):
     established: bool = Field(description="Whether `active_minutes` are at least `required_minutes`.")
     accepted: bool = Field(
         description="Whether the band is established or next to an established band. All bands are accepted while "
-        "none is established."
+        "none is established, and when the operator has switched the filter of outliers off."
     )
     last: PricePoint
 
@@ -241,7 +241,7 @@ def list_tokens(
     "/history",
     operation_id="getPriceHistory",
     summary="The prices of a token in the 25 to 26 hours before its newest trade",
-    responses=problem_responses(422),
+    responses=problem_responses(409, 422),
     openapi_extra=required_scopes("prices:read"),
 )
 def read_history(token_address: TokenAddress, chain: Chain, services: ServicesDep) -> PriceHistory:
@@ -256,7 +256,7 @@ def read_history(token_address: TokenAddress, chain: Chain, services: ServicesDe
     "/explain",
     operation_id="explainPrice",
     summary="How the price of a token comes about",
-    responses=problem_responses(422),
+    responses=problem_responses(409, 422),
     openapi_extra=required_scopes("prices:read"),
 )
 def explain_price(token_address: TokenAddress, chain: Chain, services: ServicesDep) -> PriceExplanation:

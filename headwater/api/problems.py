@@ -99,6 +99,12 @@ PROBLEM_TYPES: dict[type[HeadwaterError], ProblemType] = {
         "Scripts can't be checked now",
         "The sandbox that checks and runs scripts does not work at the moment. Send the same request again.",
     ),
+    errors.PriceStateUnreadable: ProblemType(
+        HTTPStatus.CONFLICT, "price-state-unreadable", "The stored price state can't be read"
+    ),
+    errors.ValuesBeingRemoved: ProblemType(
+        HTTPStatus.SERVICE_UNAVAILABLE, "values-being-removed", "Expired values are being removed"
+    ),
     errors.Unavailable: ProblemType(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "unavailable",

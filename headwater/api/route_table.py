@@ -43,9 +43,10 @@ class _Node:
 class RouteTable(BaseRoute):
     """The routes of the API as a tree of path segments.
 
-    The table is the only route of FastAPI's router. A lookup costs one dict access per segment of the path, however
-    many routes there are. Where one route has a fixed segment and another route has a parameter, the fixed segment
-    wins: `/flow/datasets` never means the configuration with the id "datasets".
+    The table is the first route of FastAPI's router; the mounts of the console and of /docs follow it. A lookup costs
+    one dict access per segment of the path, however many routes there are. Where one route has a fixed segment and
+    another route has a parameter, the fixed segment wins: `/flow/datasets` never means the configuration with the id
+    "datasets".
     """
 
     def __init__(self, routes: Iterable[APIRoute]) -> None:

@@ -147,7 +147,8 @@ def _write_stores(archive: ArchiveWriter, endpoints: Endpoints, client: Client) 
 def _line_kind(entry: redis_backup.Entry) -> str:
     """Return the name under which the manifest counts a line.
 
-    A set has one line of the kind `sets`, and then lines of the kind `pages`, each with a part of its values.
+    A set has a line of the kind `sets`, and then lines of the kind `pages`, each with a part of its values. A set that
+    is replaced during the dump begins again, with a further line `sets`.
     """
     if "key" in entry:
         return "keys"
@@ -333,8 +334,8 @@ def _write_dataset_names(archive: Archive, client: Client) -> None:
 def _restore_files(endpoints: Endpoints, archive: Archive, stamp: str) -> None:
     """Write the files of the backup.
 
-    An existing file with another content is renamed and kept. In particular, the replaced database can be read only
-    with its own secret key.
+    An existing file with another content is renamed and kept: without the previous secret key, nobody could read the
+    database that the restore has replaced.
     """
     for name in (API_KEY, *DATA_FILES, SECRET_KEY):
         if not archive.has(name) or (name == SECRET_KEY and endpoints.settings.secret_key.get_secret_value()):

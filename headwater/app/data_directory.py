@@ -44,7 +44,7 @@ class DataDirectory:
     def require_exists(self, setting: str) -> None:
         """Raise SetupError when the directory does not exist.
 
-        Commands other than `headwater up` call this, because a mistyped path must not create a new directory.
+        Commands that need an existing installation call this, because a mistyped path must not create a new one.
 
         Args:
             setting: The setting that makes the data directory unnecessary, for the message.

@@ -149,7 +149,7 @@ class Endpoints:
     def require_embedded_data(self) -> None:
         """Raise SetupError when embedded Kafka or Valkey is used without a data directory.
 
-        Only `headwater up` creates the directory of embedded services.
+        The API and the controller do not create the directory of embedded services.
         """
         if self.embeds_kafka:
             self.data_directory.require_exists("HEADWATER_KAFKA_BOOTSTRAP_SERVERS")

@@ -29,7 +29,7 @@ def admin_access(settings: Settings) -> KafkaAccess:
     access = KafkaAccess(bootstrap_servers=servers, **values)
     set_names = {name for name in values if f"kafka_{name}" in settings.model_fields_set}
     if settings.kafka_reader_security_protocol in ("SSL", "SASL_SSL"):
-        # Needed for the readers' listener, even if Headwater's own listener has no TLS.
+        # The readers' listener needs the CA file, so it is no fault when Headwater's own listener does not use it.
         set_names.discard("ca_file")
     try:
         require_consistent(access, set_names, _variable)

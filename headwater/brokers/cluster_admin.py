@@ -288,7 +288,7 @@ class KafkaClusterAdmin:
         with self._connection.translated_errors():
             groups = [group for group in self._list_groups() if group.startswith(tuple(prefixes))]
             deleted = self._admin.delete_consumer_groups(groups, request_timeout=REQUEST_TIMEOUT_S) if groups else {}
-            results(deleted.values(), _NOT_FOUND | HAS_MEMBERS | self._errors_of_foreign_groups)
+            results(deleted.values(), _NOT_FOUND | HAS_MEMBERS | self._errors_of_undeletable_groups)
         return not any(error_code(future) in HAS_MEMBERS for future in deleted.values())
 
     def groups(self) -> Mapping[str, bool]:
@@ -317,7 +317,7 @@ class KafkaClusterAdmin:
         return resources if self._manages_users else replace(resources, users=(), acls=())
 
     @property
-    def _errors_of_foreign_groups(self) -> frozenset[int]:
+    def _errors_of_undeletable_groups(self) -> frozenset[int]:
         """The error codes of groups that only the operator of Kafka may delete.
 
         Such groups expire by themselves.

@@ -24,7 +24,7 @@ from confluent_kafka.admin import TopicDescription
 from headwater.brokers.admin_connection import AdminConnection
 from headwater.brokers.client_errors import ClientErrors
 from headwater.brokers.client_settings import consumer_settings
-from headwater.brokers.kafka_topic_history import READERS_GROUP_ID
+from headwater.brokers.kafka_topic_history import UNUSED_GROUP_ID
 from headwater.brokers.known_brokers import KnownBrokers
 from headwater.brokers.offsets import LATEST, list_offsets
 from headwater.brokers.tail_reader import EndReason, TailListener
@@ -211,7 +211,7 @@ class _TailConsumer:
 
     def _open(self) -> tuple[KnownBrokers, Consumer]:
         brokers = KnownBrokers()
-        settings = consumer_settings(self._access, self._errors, READERS_GROUP_ID) | brokers.settings()
+        settings = consumer_settings(self._access, self._errors, UNUSED_GROUP_ID) | brokers.settings()
         settings |= {
             # When the next records have been deleted, or the topic was created again, reading continues with the first
             # record that exists.

@@ -21,7 +21,7 @@ from headwater.brokers.topic_partitions import partition_numbers
 from headwater.errors import BrokerUnavailable, TopicMissing
 from headwater.model.access import KafkaAccess
 
-READERS_GROUP_ID: Final = "wrk-readers"
+UNUSED_GROUP_ID: Final = "wrk-readers"
 """The `group.id` of consumers that never join a group. librdkafka requires one all the same.
 
 It has the prefix `wrk-`, because docs/external_kafka.md tells operators to grant Headwater's user rights on the groups
@@ -52,7 +52,7 @@ class _PooledConsumer:
     def __init__(self, access: KafkaAccess) -> None:
         self.errors = ClientErrors(access)
         self.brokers = KnownBrokers()
-        settings = consumer_settings(access, self.errors, READERS_GROUP_ID) | _SHORT_READ_SETTINGS
+        settings = consumer_settings(access, self.errors, UNUSED_GROUP_ID) | _SHORT_READ_SETTINGS
         self.client: Consumer = confluent_kafka.Consumer(settings | self.brokers.settings())
 
 

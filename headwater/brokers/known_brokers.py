@@ -15,7 +15,10 @@ from headwater.brokers.client_settings import ClientSettings
 
 STATISTICS_INTERVAL_MS: Final = 2_000
 IDLE_FOR_S: Final = 5.0
-"""A client without any connection tries every second to open one. So no broker waits for this long to be tried."""
+"""A broker that remains in the state INIT for this long is lost.
+
+A client without any connection tries every second to open one.
+"""
 STUCK_FOR_S: Final = 60.0
 """An attempt to connect takes less than this, also in an outage: `socket.connection.setup.timeout.ms` is 30 s."""
 _SOURCES: Final = frozenset({"configured", "learned"})

@@ -105,7 +105,7 @@ class TopicMonitor:
         clock: Returns monotonic seconds.
 
     Attributes:
-        state: The last state of the topic that a broker described, or None.
+        state: The last state of the topic that `poll` has returned, or None.
     """
 
     def __init__(self, access: KafkaAccess, topic: str, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,7 +1,8 @@
 """Prometheus metrics of single pipelines, from the last heartbeats of their workers.
 
 They are served on a separate port, since their number grows with the number of deployments. Counters start at 0 with
-each worker process, as Prometheus expects. The counters of the endpoint `deploy/metrics` continue after a restart.
+each worker process, as Prometheus expects, except the number of restarts. The counters of the endpoint `deploy/metrics`
+continue after a restart.
 """
 
 from bisect import bisect_left

@@ -8,10 +8,11 @@ has finished with it, successfully or not.
 
 Deploy: topics, users and ACLs → start offsets → worker set → ready → stable → resources of previous
 revisions removed.
-Pause: workers ended → positions read from Kafka → recorded.
-Resume: gaps recorded → stored positions committed → recorded → deploy.
-Rewind: workers ended → positions moved → recorded → stored positions committed → recorded → workers.
-Teardown: workers ended → subscriptions → ACLs → users → topics → recorded. The sweeper removes the consumer
+Pause: workers ended → positions read from Kafka → stored in the database.
+Resume: gaps stored in the database → stored positions committed to Kafka → removed from the database → deploy.
+Rewind: workers ended → positions moved → stored in the database → committed to Kafka → removed from the database →
+workers started.
+Teardown: workers ended → subscriptions, ACLs, users and topics removed → phase stored. The sweeper removes the consumer
 groups when they are empty.
 
 A revision whose workers do not become ready, or die on probation, is rolled back to the fallback: the last stable

@@ -31,8 +31,8 @@ class BatchSizer:
         """Adapt the limit after a batch was delivered at `now`. An empty batch changes nothing.
 
         The duration of the transforms excludes the waits of the worker, and the time before the previous batch was
-        delivered. A batch that waited behind others therefore seems to take no time, which is no reason for a larger
-        limit. So the limit grows only after a batch that was read with the present limit.
+        delivered. A batch that waited behind others therefore seems to take no time. Such batches must not raise the
+        limit again and again, so after a change the limit grows only with a batch that was read after this change.
 
         Args:
             in_flight: The batch.

@@ -2,7 +2,7 @@
 
 Records that fail are written to the dead-letter topic. Data flows one way: from the source through the transforms to
 the delivery. A delivery does not know the source, except for the delivery of a redrive. Whoever builds a delivery gives
-it two functions of the source: `source_ids`, and `group_metadata`, with which a transaction commits positions.
+it the functions of the source that it needs: `source_ids`, and `group_metadata` for transactions that commit positions.
 Implementations: at_least_once.py, exactly_once.py, redrive.py, which wraps one of these two, and prices/worker.py,
 which delivers to the price store.
 """

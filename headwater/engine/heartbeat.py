@@ -102,7 +102,7 @@ class HeartbeatReporter:
     def report(self, state: str, reason: str = "", **fields: Any) -> bool:
         """Send a heartbeat.
 
-        Returns whether the orchestrator will read it, even if this process is killed now.
+        Returns whether the orchestrator will read the `isolation` in it, even if this process is killed now.
 
         Args:
             state: The state of the worker.

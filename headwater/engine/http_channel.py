@@ -19,7 +19,8 @@ MAX_LINES = 1000
 JOIN_TIMEOUT_S = 10.0
 """How long a restarted worker that had joined waits for a new reading plan. Then it joins with its last one.
 
-A reading plan says which partitions a worker reads alone, and which ones only once an hour (partition_isolation.py).
+A reading plan says whether a worker first reads its partitions one at a time, and which ones it reads only once an hour
+(partition_isolation.py).
 """
 
 

@@ -4,8 +4,8 @@ The worker reads batches, passes them through the transforms, delivers them in o
 thread runs the loop, and `Worker.run_once` is one iteration. The loop waits for space in the producer's queue, for
 acknowledgements, and for Valkey. During a long wait the worker pauses the source and keeps polling it, so that
 the worker stays a member of its consumer group. A rebalance can happen within any poll of the source. `on_revoked` then
-finishes the batches in flight, commits their positions, and drops the partitions. It plans no further attempt to commit
-after REVOKE_BUDGET_S.
+finishes the batches in flight, commits their positions, and drops the partitions. After
+REVOKE_BUDGET_S it no longer waits for another attempt to commit.
 
 Retries do not use tenacity, because the source is polled and acknowledgements are processed during each wait.
 """
@@ -186,7 +186,7 @@ class Worker:
     def finish(self) -> bool:
         """Deliver and commit the batches in flight.
 
-        No further attempt to commit is planned after STOP_BUDGET_S. Return whether every batch is committed.
+        After STOP_BUDGET_S it no longer waits for another attempt to commit. Return whether every batch is committed.
         """
         self._report()
         deadline = self._clock() + STOP_BUDGET_S

@@ -31,7 +31,7 @@ RETRY_DEADLINE_S: Final = 10.0
 After this time the loop of the ingest gets the error. It counts the error, and waits longer between its own attempts.
 """
 MAX_FIRST_BACKOFF_S: Final = 0.25
-"""The longest wait before the first retry."""
+"""The longest wait before the first retry, unless the node's Retry-After is longer."""
 MAX_RETRY_AFTER_S: Final = 3600.0
 """The upper limit of a Retry-After. Some nodes send dates in another century."""
 MAX_QUOTED_CHARS: Final = 200

@@ -110,7 +110,10 @@ HttpUrls = Annotated[
     Field(min_length=1),
     BeforeValidator(_split_urls),
 ]
-"""A list of texts, or one text. A text has URLs, or names `$NAME` of variables with URLs, separated by spaces."""
+"""A list of texts, or one text.
+
+A text is a list of URLs that are separated by spaces. `$NAME` stands for the URLs in an environment variable.
+"""
 HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("http://", "https://")]
 WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("ws://", "wss://")]
 

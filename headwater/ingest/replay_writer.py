@@ -1,6 +1,6 @@
 """Writes records to a stream's topic for a replay.
 
-A price import uses the waits for the producer too.
+A price import also calls the functions that wait for the producer.
 """
 
 import itertools

@@ -293,9 +293,9 @@ class DeploymentVersion(NamedTuple):
     """Identifies the state of a deployment, without its configuration.
 
     The controller reads a deployment again when its version has changed. The version leaves out fields whose changes
-    the controller need not notice (the statuses of the workers, the positions, the scaling, `Rewind.is_answered`), and
-    the previous revisions. These change together with the generation or a version of the credentials, or when the
-    controller itself has removed them.
+    the controller need not notice: the statuses of the workers, the positions, the scaling and `Rewind.is_answered`. It
+    also leaves out the pipeline and the passwords, which change only together with the generation or a version of the
+    credentials, and the previous revisions, which the controller itself removes.
     """
 
     id: str

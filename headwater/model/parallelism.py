@@ -74,7 +74,7 @@ class Scaling(BaseModel):
         workers: The number of workers.
         reason: Why the number was changed last, in sentences.
         changed_at: When it was changed last.
-        capacity: The capacity of a worker, measured when the number was last raised; None before that.
+        capacity: The last measured capacity of a worker; None when it was never measured.
         partitions: The number of partitions of the source when the number was changed last; None when it is no limit.
     """
 

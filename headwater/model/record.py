@@ -62,7 +62,7 @@ class RecordBatch:
         offsets: The offsets of the source records.
         indexes: The output index of each record (model/outputs.py), which tells the outputs of one source record apart.
             It is not a position: later outputs have a hash. It is 0 for a record that is not split.
-        may_have_bigint_marks: Whether a script wrote the values for another script. Integers of many digits then carry
+        may_have_bigint_marks: Whether a script wrote the values for another script. BigInts in the values then carry
             a mark (see sandbox/bigint_marks.py), and each value is JSON in one line.
         end_positions: By partition, the position to commit after this batch, if it is not directly after the last
             record. That is so when control records (markers of transactions), or letters that a redrive does not

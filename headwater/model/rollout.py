@@ -15,10 +15,10 @@ from headwater.model.positions import Rewind, RewindTarget, StoredPositions, gap
 from headwater.model.stream import stream_name
 
 REWIND_REPEATABLE_FOR = timedelta(hours=1)
-"""For this long after a request to rewind, an identical request is a retry, as long as no client has got the result.
+"""For this long after a request to rewind, an identical request is a retry until a client has got the result.
 
-While the rewind is in progress, an identical request always is a retry. It is a new rewind once a client has got the
-result, after a rewind that failed, and after another request such as a pause.
+While the rewind is in progress, an identical request always is a retry. After a rewind that failed, or another request
+such as a pause, it is a new rewind.
 """
 
 

@@ -56,9 +56,9 @@ class Orchestrator(Protocol):
         """
 
     def successors(self, worker_set_id: str) -> Sequence[ObservedWorker]:
-        """Return the workers with another spec that are being prepared to take over.
+        """Return the workers with the new spec that are being prepared to take over.
 
-        Returns an empty result when no worker with another spec is being replaced.
+        Returns an empty result when no worker with an older spec is being replaced.
         """
 
     def take_logs(self) -> dict[str, list[LogLine]]:

@@ -4,7 +4,7 @@ A worker sends heartbeats over a socket pair, and is restarted with back-off whe
 slots. It waits on the sockets and the pidfds of the workers, so it notices deaths and heartbeats at once. Workers die
 with this process (children.py); the next start creates them again.
 
-At most MAX_STARTING workers start at once. Restarts after a death are not limited.
+At most MAX_STARTING workers start at once. Restarts after a death of the worker (`SlotRole.deaths`) are not limited.
 
 A change of the spec starts a successor beside each worker. When all successors of a set are prepared, the workers
 receive SIGTERM. When a worker has ended, its successor receives JOIN and has the same static group membership, so no

@@ -15,9 +15,9 @@ FEW_RECORDS: Final = 4
 _DRY_RUNS_PER_REALM: Final = 64
 """The number of dry runs in a realm before it is reloaded."""
 _PAUSE_WITHOUT_LOOKUPS: Final = 8
-"""The number of segments without a dry run after a dry run in which the script looked nothing up."""
+"""After a dry run in which the script looked nothing up, this many segments get no dry run."""
 _PAUSE_AFTER_FAILURE: Final = 256
-"""The number of segments without a dry run after a failure.
+"""After a failure, this many segments get no dry run.
 
 A child may have died because the script's state in two realms did not fit into its memory.
 """

@@ -90,9 +90,9 @@ class Channel:
     def send(self, kind: Kind, *parts: bytes | memoryview) -> None:
         """Queue one frame, and send as much as the socket accepts.
 
-        When the parent sends a frame, the child has replied to all earlier frames except at most one. If bytes of two
-        earlier frames are still queued, the child has replied to one that it can't have read completely: this raises
-        ProtocolError. Also raises ChannelClosed.
+        When the parent sends a frame, the child has replied to all earlier frames except at most one. If more than
+        _MAX_PARTS parts are still queued, they belong to two earlier frames, and the child has replied to one that it
+        can't have read completely: this raises ProtocolError. Also raises ChannelClosed.
         """
         if len(self._outgoing) > _MAX_PARTS:
             raise ProtocolError("the child replied to a frame that it has not read")

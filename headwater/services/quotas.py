@@ -230,7 +230,7 @@ class _ActiveReservation:
         if limit is None or self._used(other_reservations, None) + self._reservation.values <= limit:
             return None
         return QuotaExceeded(
-            "Nothing was changed. The limit for all owners together is reached: "
+            "Nothing was changed. The request would exceed the limit for all owners together: "
             f"{limit:,} {QUOTA_MEANINGS[SET_VALUES]}. Ask the operator for more (setting quota_total_set_values).",
             None,
             limit,

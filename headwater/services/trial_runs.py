@@ -158,9 +158,10 @@ class _Step:
     def dropped_source_numbers(self) -> list[int]:
         """Return the source record of each input row that was dropped.
 
-        Each record has an output index, which tells the outputs of one source record apart. A filter passes a row on
-        with the same index; a script gives the first output of a row with the index i the index `output_index(i, 0)`.
-        So a row that has not failed counts as dropped when its source record has no output with this index.
+        Each record has an output index, which tells the outputs of one source record apart. A filter keeps the index of
+        a row. When a row has the index i, the first output that a script makes of it has the index
+        `output_index(i, 0)`. So a row that has not failed counts as dropped when its source record has no output with
+        this index.
         """
         kept = set(zip(self.output_source_numbers, self.result.output.indexes, strict=True))
         failed = {failure.row for failure in self.result.failures}

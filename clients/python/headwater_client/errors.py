@@ -154,11 +154,11 @@ class Unprocessable(RequestFailed):
 
 
 class DeployFailed(Unprocessable):
-    """The workers of a revision did not become ready, or the revision was rolled back.
+    """A deploy, resume or rewind has failed, or the revision was rolled back.
 
     Attributes:
         reason: Why.
-        deployment: The deployment that was rolled back; None when the deploy request itself has failed.
+        deployment: The deployment whose rollout failed or was rolled back; None when the request itself has failed.
     """
 
     deployment: "Deployment | None" = None
@@ -172,7 +172,7 @@ class DeployFailed(Unprocessable):
 
 
 class RateLimited(RequestFailed):
-    """Too many requests were sent with this API key, or from this address."""
+    """A limit on requests, open tails or waiting calls is exceeded; the message says which."""
 
 
 class Unavailable(RequestFailed):
@@ -180,7 +180,7 @@ class Unavailable(RequestFailed):
 
 
 class DeployPending(Unavailable):
-    """A deploy or teardown is in progress."""
+    """A change of a deployment is in progress, such as a deploy, rewind or teardown."""
 
 
 class ServerError(RequestFailed):

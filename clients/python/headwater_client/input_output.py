@@ -17,7 +17,7 @@ Chunks: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 """The maximum size of a server-sent event.
 
-An event of a live tail has at most 2 MB of records, or one larger record; base64 and JSON enlarge them.
+An event has at most 2 MB of records, or one larger record, of each of up to 10 tails; base64 and JSON enlarge them.
 """
 
 

@@ -39,7 +39,8 @@ def find_jars(cache_dir: Path) -> list[Path]:
 def packaged_jars() -> Path | None:
     """Return the folder of the jars in the package headwater-embedded.
 
-    Returns None when the package is not installed. Raises SetupError when it belongs to another version of Headwater.
+    Returns None when the package is not installed. Raises SetupError when its jars are not those that this version
+    needs.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.origin is None:

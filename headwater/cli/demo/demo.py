@@ -112,7 +112,7 @@ class Demo:
             self._run(shell, f"echo {self._stream.added_value} >> pipelines/{VALUES_FILE}", results)
             self._run(shell, "headwater plan pipelines", results)
             self._run(shell, "headwater apply pipelines", results)
-            first_after_change = self._sent + 1  # the background may count a record while it is read here
+            first_after_change = self._sent + 1  # the writing thread may count one more record at this moment
             self._run(shell, f"{tail} | grep --max-count 1 {self._stream.added_value}", results, writing)
             latencies = results.read_while(lambda: not writing.done(), MEASURED_S)
         required, optional = self._stream.expected(first_after_change)

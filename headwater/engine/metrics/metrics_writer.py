@@ -11,8 +11,9 @@ An assigned partition is in one of these states:
 
 1. *Unacquired*: this worker has not acquired the partition in the store, so the store has not returned the counted
    offset. An earlier worker may have counted the records that are read, so they are kept, and none is counted.
-2. *Full*: the partition is unacquired, and MAX_KEPT_RECORDS of its records are kept. An earlier worker has counted
-   fewer uncommitted records than that before it was killed. So all later records are new, and are counted at once.
+2. *Full*: the partition is unacquired, and MAX_KEPT_RECORDS of its records are kept. No earlier worker
+   can have counted as many as MAX_KEPT_RECORDS records beyond the committed position. So all records after the kept
+   ones are new, and are counted at once.
 3. *Catching up*: the partition is acquired, and records that are read may be below the counted offset. Each record's
    offset is compared with the counted offset. The kept records are counted in this way, too.
 4. *Up to date*: no record that is read is below the counted offset, and all are counted at once.

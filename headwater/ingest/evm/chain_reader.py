@@ -1,4 +1,4 @@
-"""Reads an EVM chain for the normal and the zerolag streams.
+"""Reads an EVM chain for the final and the zerolag streams.
 
 Final blocks go to the final streams, and head blocks go to the zerolag streams.
 """

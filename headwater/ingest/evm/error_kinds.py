@@ -96,7 +96,8 @@ RULES: Final = (
 )  # fmt: skip
 """The rules, of which the first one that matches holds.
 
-Limits per second and of the size of a batch come first, then other rate limits, other size limits, and "not supported".
+The order matters where a message matches several rules: limits per second and of the size of a batch precede other rate
+limits, these precede other size limits, and these precede "not supported".
 """
 
 

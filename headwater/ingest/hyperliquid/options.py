@@ -20,7 +20,7 @@ class HyperliquidOptions(IngestOptions):
         node_data: The folder of a node.
         ws: The URL of the WebSocket API.
         entities: The entities to read; empty for all entities of a node, or for `trade` of the WebSocket API.
-        coins: The coins to read from the WebSocket API; empty for all perpetuals that `meta` lists.
+        coins: The coins to read from the WebSocket API; empty for all listed perpetuals.
         from_start: Whether the first start also reads existing files.
     """
 

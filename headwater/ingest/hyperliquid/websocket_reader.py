@@ -40,7 +40,7 @@ class WebSocketReader:
     """Implements ingest.base.ChainReader for the WebSocket API.
 
     Reads blocks, or the trades of the coins in the options. Without coins in the options, it reads the trades of all
-    perpetuals that `meta` lists.
+    perpetuals that `meta` lists and that are not delisted.
     """
 
     def __init__(self, options: HyperliquidOptions, stop: Event) -> None:

@@ -19,7 +19,7 @@ log = structlog.get_logger(__name__)
 WATCH_S = 50
 """How long the API server keeps a watch open. Then the client begins the next one."""
 WATCH_TIMEOUT_S = 60.0
-"""When the client abandons a watch, and begins another one at the last seen version.
+"""After this time the client abandons a watch, and begins another one at the last seen version.
 
 lightkube begins a new watch after WATCH_S by itself, but would wait for ever on a connection without an answer.
 """

@@ -158,15 +158,20 @@ class KubernetesOrchestrator:
     def worker_snapshots(self) -> Sequence[WorkerSnapshot]:
         with self._lock:
             self._check_usable()
-            snapshots = []
+            snapshots: list[WorkerSnapshot] = []
             for wanted in self._wanted.values():
-                for pod in self._pods_of(wanted.id):
-                    if pod.is_worker and not pod.is_deleting and pod.slot < wanted.slots:
-                        report = self._report(pod)
-                        is_ready = self._observed(pod).is_ready
-                        heartbeat = report.heartbeat if report is not None else None
-                        snapshots.append(WorkerSnapshot(pod.worker_name, wanted.spec, heartbeat, is_ready=is_ready))
+                pods = [pod for pod in self._pods_of(wanted.id) if pod.is_worker and not pod.is_deleting]
+                workers = {pod.slot: pod for pod in pods}
+                snapshots += [self._snapshot(wanted, slot, workers.get(slot)) for slot in range(wanted.slots)]
             return snapshots
+
+    def _snapshot(self, wanted: WorkerSet, slot: int, pod: ObservedPod | None) -> WorkerSnapshot:
+        worker = f"{wanted.id}-{slot}"
+        if pod is None:
+            return WorkerSnapshot(worker, wanted.spec, None, is_ready=False)
+        report = self._report(pod)
+        heartbeat = report.heartbeat if report is not None else None
+        return WorkerSnapshot(worker, wanted.spec, heartbeat, is_ready=self._observed(pod).is_ready)
 
     def worker_set_ids(self) -> frozenset[str]:
         with self._lock:

@@ -157,9 +157,9 @@ class ReachabilityEvaluator:
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
-            # `new Set(list)` holds the members of the list and not the list. So a surviving member has the distance 1
-            # from the set; `in_new_object`, which counts the list too, would return 2. `new Array(list)` holds the
-            # argument itself, so the depth grows by one level, as in `in_surviving_object`.
+            # One result covers all collections. `new Set(list)` and `new Map(list)` hold the members of the list, so
+            # the nearest surviving object may be at the distance 1. `new Array(list)` holds the list itself, so the
+            # depth is one more than the depth of the argument.
             copies_nothing_that_survives = path != "Array" and not arguments.member().reaches_something
             if copies_nothing_that_survives or not arguments.reaches_something:
                 return NOTHING
@@ -280,7 +280,9 @@ class ReachabilityEvaluator:
                 raise MayKeepState
             self._facts.add_to_object(target, join((arguments, arguments.member())).in_surviving_object())
             return ANYTHING
-        if at_load or arguments.reaches_something or (owner.survives and not self._is_own_method(name)):
+        may_return_member = name in known_builtins.PURE_METHODS and owner.reaches_something
+        may_be_changed = owner.survives and not self._is_own_method(name)
+        if at_load or arguments.reaches_something or may_return_member or may_be_changed:
             raise MayKeepState
         return ANYTHING if owner.depth >= ANYTHING.depth else NOTHING
 
@@ -299,7 +301,7 @@ class ReachabilityEvaluator:
             raise MayKeepState
 
     def _is_own_method(self, name: str) -> bool:
-        """Return whether a call of this name can only reach a method that the script defines."""
+        """Return whether the script defines a method of this name, and no mutating built-in has it."""
         is_built_in = name in known_builtins.MUTATING_METHODS or name.startswith("set")
         return name in self._facts.own_methods and not is_built_in
 

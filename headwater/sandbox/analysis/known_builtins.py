@@ -45,7 +45,10 @@ MUTATING_METHODS: Final = FILLING_METHODS | _names(
     """pop shift splice copyWithin delete clear next return throw decode compile getOrInsert getOrInsertComputed resize
     transfer transferToFixedLength take drop call apply bind valueOf subarray __defineGetter__ __defineSetter__"""
 )
-"""Methods that change the object on which they are called, or let it escape, besides those that begin with "set"."""
+"""Methods that change the object on which they are called, or let it escape.
+
+Each method whose name begins with "set" counts as one too, without being listed here.
+"""
 PURE_CALLS: Final = _names(
     """String Number BigInt Boolean Symbol parseInt parseFloat isNaN isFinite atob btoa encodeURIComponent
     decodeURIComponent encodeURI decodeURI escape unescape JSON.stringify Array.isArray Object.hasOwn Object.is

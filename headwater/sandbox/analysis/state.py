@@ -21,7 +21,10 @@ from headwater.sandbox.analysis.scopes import FUNCTION_NODES, resolve
 from headwater.sandbox.analysis.tree import ParsedScript
 
 _MAX_ROUNDS, _MAX_VISITS = 20, 200_000
-"""A script that needs more rounds of the iteration, or more visits of nodes, counts as stateful."""
+"""A script that needs more rounds of the iteration, or about this many visits of nodes, counts as stateful.
+
+Three rounds are always allowed.
+"""
 _MAX_DEPTH: Final = 500
 """A script with more deeply nested nodes counts as stateful."""
 _FLOW_OBJECT: Final = re.compile(r"flow|\\u|globalThis|\bthis\b(?!\s*\.)")

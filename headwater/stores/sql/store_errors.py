@@ -1,6 +1,6 @@
 """The errors of the SQL stores, with their messages."""
 
-from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded, Unavailable
+from headwater.errors import ConcurrentUpdate, Conflict, NotFound, QuotaExceeded, ValuesBeingRemoved
 from headwater.model.quota import QUOTA_MEANINGS, Excess
 
 UNREADABLE_TAGS = "The stored tags can't be read. Save the configuration again with PUT, or delete it."
@@ -40,9 +40,9 @@ def revision_not_found(revision: int) -> NotFound:
     return NotFound(f"Revision {revision} is not stored. GET …/revisions lists the stored revisions.")
 
 
-def values_being_dropped(uids: str) -> Unavailable:
+def values_being_dropped(uids: str) -> ValuesBeingRemoved:
     """Return the error for a save with filters whose values are being dropped at this moment."""
-    return Unavailable(
+    return ValuesBeingRemoved(
         f"The values of filters that this revision restores ({uids}) have reached the end of their retention and are "
         "being removed. Send the same request again."
     )
@@ -70,7 +70,7 @@ def quota_exceeded(over: Excess) -> QuotaExceeded:
     """
     counted = QUOTA_MEANINGS[over.name]
     if over.is_total:
-        text = f"All owners together may have {over.limit:,} {counted}, and that limit is reached."
+        text = f"All owners together may have {over.limit:,} {counted}, and this request would exceed that limit."
     else:
         text = f"You have {over.used:,} of {over.limit:,} {counted}, and would have {over.wanted:,}."
     return QuotaExceeded(

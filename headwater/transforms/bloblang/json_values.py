@@ -47,10 +47,10 @@ _LONE_SURROGATES = re.compile(
 _LITERALS = {ord("t"): True, ord("f"): False, ord("n"): None}
 
 FREE_SIZE = 4096
-"""Some work consumes nothing of the work budget (see WORK_BUDGET_BYTES).
+"""Work of at most this size consumes nothing of the work budget (see WORK_BUDGET_BYTES).
 
-It is decoding one level of JSON of up to this many bytes, and processing a string of up to this many characters, or one
-level of an array or object of up to this many elements. `map_each()`, `parse_json()`, and `string()` of an array or
+The size is the bytes of one level of JSON to decode, the characters of a string, or the elements of one level of an
+array or object. `map_each()`, `parse_json()`, and `string()` of an array or
 object always consume budget.
 """
 WORK_BUDGET_BYTES = 8 << 20

@@ -52,7 +52,9 @@ class TimeRange(StrEnum):
 @command(app, "list")
 def list_(
     run: Run,
-    text: Annotated[str | None, typer.Argument(help="Only pipelines whose name or id contains this text.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="Only pipelines whose name, external id or id contains this text.")
+    ] = None,
     tag: Annotated[str | None, typer.Option(help="Only pipelines with this tag.")] = None,
     state: Annotated[State | None, typer.Option(help="Only pipelines in this state.")] = None,
 ) -> None:
@@ -261,7 +263,7 @@ def metrics(
 def logs(
     run: Run,
     flow: FlowArgument,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="The number of newest lines.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The number of newest lines.")] = 100,
 ) -> None:
     """Print log lines of the workers, and `console.log` lines of the scripts, oldest first."""
     lines = run.flow(flow).logs(limit=limit)[::-1]

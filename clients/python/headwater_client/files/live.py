@@ -37,7 +37,7 @@ class LivePipeline:
         revision: The saved revision.
         state: Whether it is deployed, and whether it processes records.
         running_config: The `pipeline_config` that is deployed; None when nothing is deployed, or it is not known.
-        failure: Why the last rollout failed; empty when it did not.
+        failure: Why the rollout of the saved revision failed; empty when it did not fail, or was not requested.
         filters: The sets of the filters of the saved revision, by the name of the transform.
         unreadable: Why the server can't read what it has stored; empty when it can.
     """

@@ -45,7 +45,7 @@ class DesiredValues:
 
     Attributes:
         mode: `initial` or `replace`.
-        label: What a plan calls the values: the path of the file, or `values`.
+        label: What error messages call the values: the path of the file, or `values`.
         texts: The values of a list in the pipeline's file.
         path: The file; None for a list.
         column: The column of a CSV file; empty when it has only one.

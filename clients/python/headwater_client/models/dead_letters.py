@@ -56,7 +56,8 @@ class LetterGroup(Model, frozen=True, kw_only=True):
 
     Attributes:
         count: How many letters were written since the pipeline was deployed.
-        example: The id of the newest letter; None when it is no longer kept.
+        example: The id of the newest letter of the group; None when none of the newest 5,000 letters belongs to it, and
+            for the group `other`.
     """
 
     error: str

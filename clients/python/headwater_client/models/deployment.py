@@ -134,7 +134,9 @@ class Deployment(Model, frozen=True, kw_only=True):
         `dlq` is the topic of the dead letters. Raises KeyError.
         """
         kafka = [sink for sink in self.sinks if sink.topic]
-        if name == "dlq" and kafka:
+        if not kafka:
+            raise KeyError("The deployment has no sink with a topic, and so no credentials for Kafka.")
+        if name == "dlq":
             return msgspec.structs.replace(kafka[0], name="dlq", topic=self.dead_letter.topic)
         found = [sink for sink in kafka if name is None or sink.name == name]
         if not found:

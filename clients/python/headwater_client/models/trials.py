@@ -59,8 +59,8 @@ class ErrorGroup(Model, frozen=True, kw_only=True):
     """Errors with the same cause.
 
     Attributes:
-        count: The number of records with this error.
-        first: The first of these records: `<partition>/<offset>`, or its index in the request.
+        count: The number of failures; a record may have several.
+        first: The first record with this error: `<partition>/<offset>`, or its index in the request.
     """
 
     error: str

@@ -66,7 +66,7 @@ class Applied(Model, frozen=True, kw_only=True):
     """Whether every worker has read a version of a set.
 
     Attributes:
-        workers: Empty while the pipeline is paused.
+        workers: Empty while the pipeline has no workers, for example while it is paused.
     """
 
     version: int

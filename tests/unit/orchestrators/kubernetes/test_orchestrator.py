@@ -103,6 +103,14 @@ def test_worker_sets_without_changes_are_planned_again_while_others_change(
     until(lambda: "d1-0" in api.deleted, 10)
 
 
+def test_a_worker_without_a_pod_is_not_ready(pods: KubernetesOrchestrator) -> None:
+    until(lambda: is_usable(pods))
+    pods.ensure(worker_set(deployment_id="d2", slots=2))  # its Pods can't be created
+    found = [(each.worker, each.heartbeat, each.is_ready) for each in pods.worker_snapshots()]
+    assert ("d2-0", None, False) in found
+    assert ("d2-1", None, False) in found
+
+
 def test_another_content_of_a_file_needs_another_secret(api: Api, pods: KubernetesOrchestrator, tmp_path: Path) -> None:
     until(lambda: is_usable(pods))
     certificates, plain = tmp_path / "ca.pem", worker_set()
