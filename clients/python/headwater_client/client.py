@@ -7,7 +7,7 @@ from typing import Self
 import httpx2
 
 from headwater_client.call import Call, path
-from headwater_client.connection import find_connection
+from headwater_client.connection import find_connection, verification
 from headwater_client.input_output import AsyncioInputOutput, BlockingInputOutput
 from headwater_client.models.account import ApiKey, NewApiKey, Quota, Quotas, Readiness
 from headwater_client.models.records import Record
@@ -142,7 +142,7 @@ class Headwater(HeadwaterOperations, Synchronous):
             http: The HTTP client that sends the requests, for a proxy or certificates of your own.
         """
         connection = find_connection(url, key, profile)
-        io = BlockingInputOutput(http or httpx2.Client())
+        io = BlockingInputOutput(http or httpx2.Client(verify=verification(connection.url)))
         super().__init__(Session(connection, io, RequestPolicy(timeout, retries)))
         self.flows = Flows(self._session)
         self.datasets = Datasets(self._session)
@@ -184,7 +184,7 @@ class AsyncHeadwater(HeadwaterOperations, Asynchronous):
     ) -> None:
         """Find the server and the API key. The arguments have the meanings of Headwater's."""
         connection = find_connection(url, key, profile)
-        io = AsyncioInputOutput(http or httpx2.AsyncClient())
+        io = AsyncioInputOutput(http or httpx2.AsyncClient(verify=verification(connection.url)))
         super().__init__(Session(connection, io, RequestPolicy(timeout, retries)))
         self.flows = AsyncFlows(self._session)
         self.datasets = AsyncDatasets(self._session)

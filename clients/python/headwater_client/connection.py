@@ -17,6 +17,7 @@ A local server needs none of it in the folder in which `headwater up` runs: its 
 """
 
 import os
+import ssl
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,6 +54,16 @@ def config_file() -> Path:
     """Return the path of the file with the profiles."""
     folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(folder, "headwater", "config.toml")
+
+
+def verification(url: str) -> ssl.SSLContext | bool:
+    """Return how the HTTP client verifies the certificate of a server.
+
+    True stands for the CA certificates of the system. An http URL needs none of them, and loading them takes a tenth of
+    the CPU time of a short command. So its client gets a context without CA certificates, which would accept no
+    certificate.
+    """
+    return True if url.startswith("https://") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def find_connection(url: str | None = None, key: str | None = None, profile: str | None = None) -> Connection:

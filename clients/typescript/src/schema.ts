@@ -741,7 +741,7 @@ export interface components {
         };
         /** @description Prices between two successive powers of two. Whether a price counts depends on its band. */
         PriceBand: {
-            /** @description Whether the band is established or next to an established band. All bands are accepted while none is established. */
+            /** @description Whether the band is established or next to an established band. All bands are accepted while none is established, and when the operator has switched the filter of outliers off. */
             accepted: boolean;
             /** @description The number of minutes since `counted_since` with a trade in this band. */
             active_minutes: number;

@@ -29,6 +29,10 @@ def test_a_truncated_stored_state_does_not_fail_the_request(headwater: Installat
     assert body["message"] == (
         "1 of 2 tokens have no price: 1 whose stored prices can't be read (the first: 0xbb on base)."
     )
+    for path in ("history", "explain"):
+        answer = alice.get(f"{PRICES}/{path}", params={"token_address": "0xbb", "chain": "base"})
+        problem = alice.problem(answer, 409, "price-state-unreadable")
+        assert problem["detail"].endswith("Use that version, or rebuild the prices.")
 
 
 def test_a_history_and_an_explanation(headwater: Installation) -> None:

@@ -269,7 +269,7 @@ class TestRollback:
     def test_while_values_are_being_removed(self, headwater: Installation, history: History) -> None:
         history.sweep()
         headwater.database.revisions.begin_drop(headwater.clock() + timedelta(days=1))
-        history.user.problem(history.roll_back(), 503, "unavailable")
+        history.user.problem(history.roll_back(), 503, "values-being-removed")
         assert history.newest["revision"] == 2
 
     def test_if_match(self, history: History) -> None:

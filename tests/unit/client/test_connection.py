@@ -1,11 +1,12 @@
 """The address and the key come from arguments, the environment or a profile."""
 
+import ssl
 from pathlib import Path
 
 import pytest
 
 from headwater_client import ConfigurationError, Headwater
-from headwater_client.connection import Connection, find_connection
+from headwater_client.connection import Connection, find_connection, verification
 
 CONFIG = """
 profile = "office"
@@ -105,3 +106,10 @@ def test_a_url_without_a_scheme() -> None:
 
 def test_the_key_is_not_shown() -> None:
     assert "secret" not in repr(find_connection("http://x", "secret"))
+
+
+def test_only_https_needs_the_certificates_of_the_system() -> None:
+    assert verification("https://headwater.example.com") is True
+    context = verification("http://127.0.0.1:8080")
+    assert isinstance(context, ssl.SSLContext)
+    assert (context.verify_mode, context.check_hostname, context.get_ca_certs()) == (ssl.CERT_REQUIRED, True, [])

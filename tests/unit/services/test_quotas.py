@@ -86,7 +86,7 @@ class TestAdd:
     def test_all_owners_together(self) -> None:
         scene = Scene(QuotaDefaults(total={"set_values": 10}))
         scene.sets.add(OTHERS, numbers(8))
-        with pytest.raises(QuotaExceeded, match="all owners together is reached: 10 values"):
+        with pytest.raises(QuotaExceeded, match="would exceed the limit for all owners together: 10 values"):
             scene.bounded.add(MINE, numbers(3))
         assert scene.bounded.add(MINE, numbers(2)).changed == 2
 
