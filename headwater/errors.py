@@ -41,7 +41,7 @@ HeadwaterError
 │   │       └── NodeCallTooLarge
 │   ├── Overloaded
 │   ├── ApiStopping
-│   ├── PriceStateUnreadable
+│   ├── PriceStateUnreadable      409 in the API
 │   ├── ValuesBeingRemoved
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops

@@ -12,7 +12,6 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
-    stop_after_attempt,
     stop_before_delay,
     wait_random_exponential,
 )
@@ -71,13 +70,15 @@ class _Stop:
     """
 
     def __init__(self, retries: int, deploy_wait_s: float | None) -> None:
-        self._attempts = stop_after_attempt(retries + 1)
-        self._pending = self._attempts if deploy_wait_s is None else stop_before_delay(deploy_wait_s)
+        self._retries_left = retries
+        self._is_wait_over = None if deploy_wait_s is None else stop_before_delay(deploy_wait_s)
 
     def __call__(self, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome else None
-        stop = self._pending if isinstance(error, DeployPending) else self._attempts
-        return stop(state)
+        if self._is_wait_over and isinstance(error, DeployPending):
+            return self._is_wait_over(state)
+        self._retries_left -= 1
+        return self._retries_left < 0
 
 
 @dataclass(frozen=True, slots=True)

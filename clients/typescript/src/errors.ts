@@ -90,7 +90,7 @@ export class NotFound extends RequestFailed {}
 /** The request is not possible in the present state of the object. */
 export class Conflict extends RequestFailed {}
 
-/** The server can't read the stored configuration. Replace or delete it. */
+/** The server can't read the stored configuration or deployment, and says what to do. */
 export class Unreadable extends Conflict {}
 
 /** Another client has changed the configuration since it was read. Read it again. */
@@ -104,9 +104,9 @@ export class Unprocessable extends RequestFailed {
   }
 }
 
-/** The workers of a revision did not become ready, or the revision was rolled back. */
+/** A deploy, resume or rewind has failed, or the revision was rolled back. */
 export class DeployFailed extends Unprocessable {
-  /** The deployment that was rolled back; undefined when the deploy request itself has failed. */
+  /** The deployment whose rollout failed or was rolled back; undefined when the request itself has failed. */
   deployment?: Deployment;
 
   /** Why. */
@@ -115,13 +115,13 @@ export class DeployFailed extends Unprocessable {
   }
 }
 
-/** Too many requests were sent with this API key, or from this address. */
+/** A limit on requests, open tails or waiting calls is exceeded; the message says which. */
 export class RateLimited extends RequestFailed {}
 
 /** The server, or a service that it needs, is unavailable. */
 export class Unavailable extends RequestFailed {}
 
-/** A deploy or teardown is in progress. */
+/** A change of a deployment is in progress, such as a deploy, rewind or teardown. */
 export class DeployPending extends Unavailable {}
 
 /** The server has failed. Report it with the `request_id` of the problem. */

@@ -110,16 +110,18 @@ export class Session {
     const idempotencyKey = crypto.randomUUID();
     const retries = call.retriable === false ? 0 : this.#retries;
     const begunAt = Date.now();
+    let failures = 0;
     for (let attempt = 0;; attempt++) {
       try {
         return await this.#attempt(call, options, idempotencyKey, read);
       } catch (error) {
         const waitMs = error instanceof DeployPending ? call.deployWaitMs : undefined;
+        const delayMs = retryDelayMs(error, attempt);
         const isOver = waitMs === undefined
-          ? attempt >= retries || !isRetriable(error)
-          : Date.now() - begunAt >= waitMs;
+          ? failures++ >= retries || !isRetriable(error)
+          : Date.now() - begunAt + delayMs >= waitMs;
         if (isOver) throw error;
-        await sleep(retryDelayMs(error, attempt), options.signal);
+        await sleep(delayMs, options.signal);
       }
     }
   }

@@ -51,6 +51,35 @@ Deno.test("a deploy in progress is waited for beyond the retries", async () => {
   assert.equal((await (await hw.flows.get("1")).deploy()).condition, "Stable");
 });
 
+Deno.test("the wait for a deploy uses up no retries", async () => {
+  const pending = { type: "urn:headwater:problem:deploy-pending", retryAfter: 0 };
+  const flow = { id: "1", name: "x", revision: 1, pipeline_config: {} };
+  const answers = [pending, pending, pending, pending, pending, pending, { retryAfter: 0 }];
+  const { hw } = stubbed(
+    () => json(flow),
+    () => {
+      const answer = answers.shift();
+      return answer ? problem(503, answer) : json({ condition: "Stable" });
+    },
+  );
+  assert.equal((await (await hw.flows.get("1")).deploy()).condition, "Stable");
+});
+
+Deno.test("a pause is repeated as often as other calls", async () => {
+  const pending = { type: "urn:headwater:problem:deploy-pending", retryAfter: 0 };
+  let pauses = 0;
+  const { hw } = stubbed(
+    () => json({ id: "1", name: "x", revision: 1, pipeline_config: {} }),
+    () => {
+      pauses++;
+      return problem(503, pending);
+    },
+  );
+  const found = await hw.flows.get("1");
+  await assert.rejects(found.pause(), client.DeployPending);
+  assert.equal(pauses, 6);
+});
+
 Deno.test("the wait for a deploy ends although retries are left", async () => {
   const pending = { type: "urn:headwater:problem:deploy-pending", retryAfter: 0 };
   const flow = { id: "1", name: "x", revision: 1, pipeline_config: {} };

@@ -161,7 +161,7 @@ class KubernetesOrchestrator:
             snapshots: list[WorkerSnapshot] = []
             for wanted in self._wanted.values():
                 pods = [pod for pod in self._pods_of(wanted.id) if pod.is_worker and not pod.is_deleting]
-                workers = {pod.slot: pod for pod in pods}
+                workers = {pod.slot: pod for pod in sorted(pods, key=lambda pod: pod.created_at)}
                 snapshots += [self._snapshot(wanted, slot, workers.get(slot)) for slot in range(wanted.slots)]
             return snapshots
 
@@ -220,7 +220,9 @@ class KubernetesOrchestrator:
     def _missing(self, wanted: WorkerSet, slot: int) -> ObservedWorker:
         template, executor = self._templates[wanted.id], self._executor
         failure = executor.creation_failure(wanted, template, slot) if executor is not None else ""
-        return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, failure, self._wanted_since[wanted.id])
+        pods = [pod for pod in self._pods_of(wanted.id) if pod.slot == slot]
+        restarts = max((pod.restarts + pod.earlier_restarts for pod in pods), default=0)
+        return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, failure, self._wanted_since[wanted.id], restarts)
 
     def _history(self, worker_set_id: str, slot: int) -> SlotHistory:
         key = (worker_set_id, slot)

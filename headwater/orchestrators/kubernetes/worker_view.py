@@ -10,7 +10,7 @@ from headwater.orchestrators.kubernetes.slot_history import describe_end
 from headwater.orchestrators.slot import OOM_REPORTED_FOR_S, QUIET_REASON
 
 
-def missing_worker(name: str, spec_hash: str, reason: str, since: datetime) -> ObservedWorker:
+def missing_worker(name: str, spec_hash: str, reason: str, since: datetime, restart_count: int) -> ObservedWorker:
     """Return the worker of a slot that has no Pod yet.
 
     Args:
@@ -18,6 +18,7 @@ def missing_worker(name: str, spec_hash: str, reason: str, since: datetime) -> O
         spec_hash: The spec that it should run.
         reason: Why it has no Pod.
         since: When it was requested.
+        restart_count: How often the workers of the slot were restarted.
     """
     return ObservedWorker(
         name=name,
@@ -26,6 +27,7 @@ def missing_worker(name: str, spec_hash: str, reason: str, since: datetime) -> O
         start_time=since,
         reason=reason,
         spec_hash=spec_hash,
+        restart_count=restart_count,
     )
 
 

@@ -271,18 +271,30 @@ class ReachabilityEvaluator:
         owner = self.evaluate(callee.child_by_field_name("object"), at_load)
         arguments = self._reach_of_arguments(node, at_load)
         self._require_no_untracked_objects(name, node, at_load)
-        if self._facts.is_pure_method(name):
+        if name in known_builtins.PURE_METHODS:
             results = self._pass_to_callbacks(name, node, join((owner, arguments)))
-            return self._result_of_pure_method(name, node, owner, join((arguments, results)), at_load)
+            result = self._result_of_pure_method(name, node, owner, join((arguments, results)), at_load)
+            if name not in self._facts.own_methods:
+                return result
+            return join((result, self._call_own_method(owner, arguments, node, at_load)))
         if at_load and name in known_builtins.FILLING_METHODS:
             target = callee.child_by_field_name("object")
             if target is None:
                 raise MayKeepState
             self._facts.add_to_object(target, join((arguments, arguments.member())).in_surviving_object())
             return ANYTHING
-        may_return_member = name in known_builtins.PURE_METHODS and owner.reaches_something
-        may_be_changed = owner.survives and not self._is_own_method(name)
-        if at_load or arguments.reaches_something or may_return_member or may_be_changed:
+        if self._is_own_method(name):
+            return self._call_own_method(owner, arguments, node, at_load)
+        if owner.survives or (owner.reaches_something and self._callbacks(node)):
+            raise MayKeepState
+        return self._call_unknown(owner, node, at_load)
+
+    def _call_own_method(self, owner: Reachability, arguments: Reachability, node: Node, at_load: bool) -> Reachability:
+        """Return the reachability of the result of a method that the script defines.
+
+        The method gets nothing that survives. If it may return such an object, its owner reaches everything.
+        """
+        if at_load or arguments.reaches_something or self._may_get_from_callbacks(node):
             raise MayKeepState
         return ANYTHING if owner.depth >= ANYTHING.depth else NOTHING
 
@@ -330,9 +342,19 @@ class ReachabilityEvaluator:
 
         It may be any function of the script.
         """
-        if at_load or self._reach_of_arguments(node, at_load).reaches_something:
+        if at_load or self._reach_of_arguments(node, at_load).reaches_something or self._may_get_from_callbacks(node):
             raise MayKeepState
         return ANYTHING if callee.reaches_something else NOTHING
+
+    def _callbacks(self, node: Node) -> list[Node]:
+        """Return the functions of the script among the arguments of a call."""
+        functions = map(self._facts.function_of, self._facts.arguments(node))
+        return [function for function in functions if function is not None]
+
+    def _may_get_from_callbacks(self, node: Node) -> bool:
+        """Return whether the called function may get a surviving object from a callback."""
+        results = (self._facts.reach_of_results.get(function.id, NOTHING) for function in self._callbacks(node))
+        return any(result.reaches_something for result in results)
 
     def _pass_to_callbacks(self, name: str, node: Node, value: Reachability) -> Reachability:
         """Pass the operand of a built-in function to its callbacks.

@@ -124,6 +124,18 @@ def test_a_deploy_in_progress_is_waited_for(server: ScriptedServer) -> None:
         assert flow.deploy().revision == 1
 
 
+def test_the_wait_for_a_deploy_uses_up_no_repeats(server: ScriptedServer) -> None:
+    server.respond = example
+    with Headwater(server.url, KEY, retries=1) as hw:
+        flow = hw.flows.get("01ke0a2x8rv5c3m7qd9t4jw6hz")
+        responses = iter([PENDING, PENDING, PENDING, BUSY, PENDING])
+        server.respond = lambda request: next(responses, None) or example(request)
+        assert flow.deploy().revision == 1
+        server.respond = then(BUSY, BUSY, last=PENDING)
+        with pytest.raises(Unavailable):
+            flow.deploy()
+
+
 def test_the_wait_for_a_deploy_ends_although_repeats_are_left(server: ScriptedServer) -> None:
     server.respond = example
     with Headwater(server.url, KEY) as hw:

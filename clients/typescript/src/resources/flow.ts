@@ -162,7 +162,7 @@ export class Flow {
   async deploy(
     { untilStable, ...options }: DeployOptions & { untilStable?: boolean } = {},
   ): Promise<Deployment> {
-    const deployment = await this.#post<Deployment>(["deploy"], undefined, options);
+    const deployment = await this.#deploy<Deployment>(["deploy"], undefined, options);
     return untilStable ? await this.#untilStable(deployment, options) : deployment;
   }
 
@@ -183,7 +183,7 @@ export class Flow {
 
   /** Continues where the pipeline was paused, and returns when its workers are ready. */
   resume(options?: DeployOptions): Promise<ResumedDeployment> {
-    return this.#post(["resume"], undefined, options);
+    return this.#deploy(["resume"], undefined, options);
   }
 
   /** Moves the positions in the source: to `earliest`, `latest`, a time, or an offset of each partition. */
@@ -191,7 +191,7 @@ export class Flow {
     to: "earliest" | "latest" | string | Date | Record<number, number>,
     options?: DeployOptions,
   ): Promise<Rewound> {
-    return this.#post(["rewind"], { to: to instanceof Date ? to.toISOString() : to }, options);
+    return this.#deploy(["rewind"], { to: to instanceof Date ? to.toISOString() : to }, options);
   }
 
   /**
@@ -200,7 +200,11 @@ export class Flow {
    * Returns the deployment; null when the pipeline is not deployed or is paused.
    */
   async rollback(revision: number, options?: DeployOptions): Promise<Deployment | null> {
-    const response = await this.#post<Deployment | FlowConfig>(["rollback"], { revision }, options);
+    const response = await this.#deploy<Deployment | FlowConfig>(
+      ["rollback"],
+      { revision },
+      options,
+    );
     if ("pipeline_config" in response) {
       this.config = response;
       return null;
@@ -211,7 +215,7 @@ export class Flow {
 
   /** Removes workers, topics and credentials. The configuration and the values of its filters stay. */
   async teardown(options?: DeployOptions): Promise<void> {
-    await this.#post(["teardown"], undefined, options);
+    await this.#deploy(["teardown"], undefined, options);
   }
 
   /** Replaces the readers' password, and returns the deployment with the new one. */
@@ -318,7 +322,7 @@ export class Flow {
   #post<T>(
     segments: string[],
     body: unknown,
-    { waitMs = DEPLOY_WAIT_MS, ...options }: DeployOptions = {},
+    { waitMs, ...options }: DeployOptions = {},
   ): Promise<T> {
     const call: Call = {
       method: "POST",
@@ -327,6 +331,15 @@ export class Flow {
       deployWaitMs: waitMs,
     };
     return this.#session.send(call, options);
+  }
+
+  /** Sends a POST, and sends it again while the deploy that it began is in progress. */
+  #deploy<T>(
+    segments: string[],
+    body: unknown,
+    { waitMs = DEPLOY_WAIT_MS, ...options }: DeployOptions = {},
+  ): Promise<T> {
+    return this.#post(segments, body, { waitMs, ...options });
   }
 
   #path(...more: (string | number)[]): string {
