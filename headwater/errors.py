@@ -41,7 +41,7 @@ HeadwaterError
 │   │       └── NodeCallTooLarge
 │   ├── Overloaded
 │   ├── ApiStopping
-│   ├── PriceStateUnreadable      409 in the API
+│   ├── PriceStateUnreadable      409: the same request fails again until the prices are readable
 │   ├── ValuesBeingRemoved
 │   └── DeployPending
 ├── LeaseLost                     the controller no longer holds its lease; it stops
@@ -409,7 +409,7 @@ class DeployPending(Unavailable):
 
 
 class LeaseLost(HeadwaterError):
-    """Another controller holds the lease, or the lease of this controller has expired.
+    """Another controller has acquired the lease, or this controller has never held it.
 
     Nothing was written.
     """

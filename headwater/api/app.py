@@ -182,7 +182,7 @@ def _middleware(services: Services, metrics: PrometheusMetrics) -> list[Middlewa
 def end_waits(app: FastAPI) -> None:
     """Let requests that wait fail with ApiStopping.
 
-    They wait for a deployment, or until all workers use a write to a set.
+    They wait for a deployment, or until all workers have read a version of a set.
     """
     app.state.watcher.stop()
     app.state.applied_watcher.stop()

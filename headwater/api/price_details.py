@@ -70,8 +70,8 @@ class PriceHistory(BaseModel):
     token_address: str
     chain: str
     points: list[PricePoint] = Field(
-        description="The last accepted trade of each hour, and of each 5 minutes of the last one to two hours; oldest "
-        "first. An interval without a trade has no point."
+        description="The last accepted trade of each hour, and of each 5 minutes of the last one to two hours (for a "
+        "token with many trades only of the last minutes); oldest first. An interval without a trade has no point."
     )
 
 

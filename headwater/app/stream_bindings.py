@@ -42,7 +42,7 @@ def load_bindings(settings: Settings) -> Bindings:
 
 
 def _with_files(document: object, path: Path) -> object:
-    """Return the document with the secrets in files, and with absolute paths of other files.
+    """Return the document with secrets from files, and with absolute paths of other files.
 
     The content of the file in `<secret>_file` becomes the member `<secret>`. The paths are relative to the folder of
     the bindings' file. A file whose path stays in the document is read too, so that an unreadable file is a fault here.

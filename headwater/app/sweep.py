@@ -1,6 +1,7 @@
 """Implements `headwater sweep`, which lists resources that the database does not record.
 
-When an operator confirms the list, their deployments are recorded as ended, so that the controller removes them.
+When an operator confirms the list, the deployments of the resources are recorded as ended, so that the controller
+removes the resources.
 """
 
 import time
@@ -30,7 +31,7 @@ REMOVED_WITHIN_S = 180.0
 class UnknownResources:
     """The resources that the database does not record, as listed when this object was created.
 
-    An operator can record their deployments as ended, so that the controller removes the resources.
+    An operator can record the deployments of these resources as ended, so that the controller removes the resources.
     """
 
     def __init__(self, own_cluster: ClusterAdmin, sources: Sources, deployments: DeploymentStore) -> None:

@@ -149,7 +149,7 @@ class TopicOffsets:
 
     Attributes:
         topic_id: The id of the topic (KIP-516); empty when the cluster has no topic ids.
-        offsets: One offset of each partition.
+        offsets: The offsets by partition; a partition may be missing.
     """
 
     topic_id: str
@@ -308,7 +308,7 @@ class Subscriptions(Protocol):
         """
 
     def require_exists(self, path: str) -> None:
-        """Raise BrokerUnsuitable unless the subscription exists and Headwater may read it."""
+        """Raise BrokerUnsuitable unless the subscription exists and Headwater may look it up."""
 
     def delete(self, names: Collection[str]) -> None:
         """Delete subscriptions. Missing ones are ignored."""

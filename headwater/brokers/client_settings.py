@@ -83,7 +83,7 @@ def consumer_settings(
         # librdkafka decompresses no record batch to more than this. `engine/partition_isolation.py` finds a partition
         # whose batches take more memory than a worker has.
         "receive.message.max.bytes": 1 << 30,
-        "fetch.queue.backoff.ms": 10,  # how long fetching stops after a queue was full, which a worker empties in 20 ms
+        "fetch.queue.backoff.ms": 10,  # the pause of fetching after a queue was full; a worker empties it in 20 ms
     }
     if instance_id is not None:
         settings["group.instance.id"] = instance_id

@@ -351,8 +351,9 @@ class _TailConsumer:
 def _deliver(subscriptions: Sequence[_Subscription], messages: Sequence[Message]) -> None:
     """Deliver the messages of a topic, at most MAX_DELIVERED to each listener.
 
-    All listeners share the record objects. A listener whose subscription has just begun gets the first records at or
-    after its start, so for this listener further messages may be converted.
+    All listeners share the record objects. A listener whose subscription has just begun gets the first MAX_DELIVERED
+    records at or after its start. Some of these may not be among the shared records; they are converted for this
+    listener alone.
     """
     records = [_record(message) for message in messages[:MAX_DELIVERED]]
     for subscription in subscriptions:

@@ -24,8 +24,8 @@ from headwater.model.access import KafkaAccess
 UNUSED_GROUP_ID: Final = "wrk-readers"
 """The `group.id` of consumers that never join a group. librdkafka requires one all the same.
 
-It has the prefix `wrk-`, because docs/external_kafka.md tells operators to grant Headwater's user rights on the groups
-with this prefix on every cluster.
+It has the prefix `wrk-`, because Headwater's user has rights on the groups with this prefix on every cluster (see
+docs/external_kafka.md, and docs/stream_bindings.md for other clusters).
 """
 MAX_CONSUMERS: Final = 4
 """How many reads may run at once. A further read waits."""

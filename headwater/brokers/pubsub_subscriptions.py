@@ -157,7 +157,7 @@ def _is_now(position: str) -> bool:
 
 
 def _first_time(position: str, retention: timedelta) -> datetime:
-    """Return the time of "earliest", or of an RFC 3339 time; at most the retention ago."""
+    """Return the time of a position, but no time before the retention begins."""
     first = datetime.now(UTC) - retention
     return first if position == "earliest" else max(first, datetime.fromisoformat(position))
 

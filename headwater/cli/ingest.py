@@ -56,7 +56,8 @@ def evm(
     confirmations: Annotated[
         int,
         typer.Option(
-            min=0, help="Number of blocks behind the head that are not final yet; 0 uses the node's tag (--finality)."
+            min=0,
+            help="A block is final when it is this many blocks below the head; 0 uses the node's tag (--finality).",
         ),
     ] = 0,
     finality: Annotated[

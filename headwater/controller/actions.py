@@ -69,9 +69,9 @@ class RewindPositions:
 class RestorePositions:
     """Commit the stored positions, and remove them with this observed state.
 
-    When retention has deleted records at a position, nothing is committed: the position is moved to the first record
-    and stored with its gap, and the next reconciliation commits it. No worker may start before the stored positions are
-    removed from the database. This action ends the reconciliation.
+    When retention has deleted records at a position, no position of its group is committed: it is moved to the first
+    record and stored with its gap, and the next reconciliation commits it. No worker may start before the stored
+    positions are removed from the database. This action ends the reconciliation.
     """
 
     target: DeployedRevision

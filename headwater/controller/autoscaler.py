@@ -27,7 +27,10 @@ from headwater.stores.protocols.deployments import DeploymentStore
 log = structlog.get_logger(__name__)
 
 CAPACITY_VALID_FOR = timedelta(hours=1)
-"""How long a measured capacity limits how far the number of workers is lowered (CAPACITY_SHARE)."""
+"""How long a measured capacity is used.
+
+Until then, the number of workers is not lowered below what CAPACITY_SHARE of the capacity requires.
+"""
 PARTITION_COUNT_READ_EVERY_S = 60.0
 
 

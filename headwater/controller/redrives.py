@@ -186,7 +186,7 @@ class RedriveRunner:
                 return set()
             self._throttle(deployment, plan.running)
         except (DeployFailed, Unavailable) as error:
-            log.warning("a redrive waits", redrive=plan.running.id, reason=error.detail)
+            log.warning("a redrive waits, or its rate is not updated", redrive=plan.running.id, reason=error.detail)
         return {redrive_worker_set_id(deployment.id, plan.running.number)}
 
     def _progress(self, redrive: OpenRedrive) -> RedriveProgress:

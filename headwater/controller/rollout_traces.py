@@ -21,8 +21,8 @@ class _Rollout:
     Attributes:
         root: The root span of the trace, which is exported at the end.
         ready: The names and start times of the workers that have been ready.
-        last_all_old_ns: The last time at which no worker had the target's spec yet. The hand-over starts there. None
-            before such an observation, and after the hand-over.
+        last_seen_without_target_ns: The last time at which no worker had the target's spec yet. The hand-over starts
+            there. None before such an observation, and after the hand-over.
         ready_ns: When the workers of the revision were ready; None until then.
         has_ended: Whether the root span was exported.
     """
@@ -31,7 +31,7 @@ class _Rollout:
     root: SpanContext
     start_ns: int
     ready: set[tuple[str, float]] = field(default_factory=set)
-    last_all_old_ns: int | None = None
+    last_seen_without_target_ns: int | None = None
     ready_ns: int | None = None
     has_ended: bool = False
 
@@ -71,15 +71,15 @@ class RolloutTraces:
                 start_ns = int(worker.start_time.timestamp() * NS_PER_S)
                 self._record(rollout, "start of a worker", start_ns, attributes=details)
         if workers and all(worker.spec_hash != target.spec_hash for worker in workers):
-            rollout.last_all_old_ns = self._now_ns()
+            rollout.last_seen_without_target_ns = self._now_ns()
         elif (
-            rollout.last_all_old_ns is not None
+            rollout.last_seen_without_target_ns is not None
             and len(workers) == target.slots
             and not successors
             and all(worker.spec_hash == target.spec_hash for worker in workers)
         ):
-            self._record(rollout, "hand-over", rollout.last_all_old_ns)
-            rollout.last_all_old_ns = None
+            self._record(rollout, "hand-over", rollout.last_seen_without_target_ns)
+            rollout.last_seen_without_target_ns = None
 
     @contextmanager
     def action(self, deployment: Deployment, name: str) -> Iterator[None]:

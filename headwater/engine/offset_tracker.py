@@ -16,7 +16,8 @@ class OffsetTracker:
         self._reread_starts: Positions = {}
         """From where records are read again: the positions of the last commit that has ended, or where reading began.
 
-        A failed commit has ended, too: the source or the delivery commits its positions with the next commit.
+        A failed commit has ended, too, when the source or the delivery commits its positions with the next commit. A
+        failed transaction has not: its records are read again.
         """
         self._produced: Positions = {}
 
@@ -45,8 +46,8 @@ class OffsetTracker:
     def on_commit_ended(self, positions: Positions) -> None:
         """Take note that the commit of these positions, which `pending` returned, has ended.
 
-        This is also called after a failed commit: the source or the delivery commits the positions with its next
-        commit. Newer positions stay pending.
+        This is also called after a failed commit whose positions the source or the delivery commits with its next
+        commit, but not after a failed transaction. Newer positions stay pending.
         """
         self._reread_starts.update({p: offset for p, offset in positions.items() if p in self._produced})
         self._produced = {p: offset for p, offset in self._produced.items() if positions.get(p) != offset}

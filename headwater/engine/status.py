@@ -56,9 +56,9 @@ class CrashThrottle:
             self._crashed_at.popleft()
         if len(self._crashed_at) > MAX_CRASHES:
             self.reason = (
-                f"Records crash the V8 process of the scripts: more than {MAX_CRASHES} within a minute, and not yet "
-                f"{FEW_CRASHES} or fewer again. These records become dead letters, and the other records are delivered "
-                "slowly. Correct the script: most often it needs too much memory."
+                f"Records crash the V8 process of the scripts: there were more than {MAX_CRASHES} crashes within a "
+                f"minute, and the worker stays slow until a minute has at most {FEW_CRASHES}. These records become "
+                "dead letters. Correct the script: most often it needs too much memory."
             )
         elif len(self._crashed_at) <= FEW_CRASHES:
             self.reason = ""

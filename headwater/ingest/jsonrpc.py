@@ -225,9 +225,8 @@ class Endpoint:
 def require_success(response: HttpResponse) -> Responses:
     """Return the JSON-RPC responses of an HTTP response.
 
-    Raises RetriableError, NodeUnavailable or NodeCallTooLarge when the HTTP status says that the request failed, and
-    RetriableError when the request succeeded but the body is not JSON-RPC. The caller handles errors in the JSON-RPC
-    responses.
+    Raises NodeCallTooLarge for HTTP 413; RetriableError for 408, 429, 5xx and a success whose body is not JSON-RPC; and
+    NodeUnavailable for another failure without a JSON-RPC error. The caller handles JSON-RPC errors.
     """
     status, body = response.status, response.body
     if status == httpx2.codes.CONTENT_TOO_LARGE:

@@ -18,5 +18,6 @@ def read_position(stored: bytes, type_: type[_Position], name: str) -> _Position
         return msgspec.json.decode(stored, type=type_)
     except msgspec.DecodeError as error:
         raise IngestStopped(
-            f"The stored position of the ingest {name} belongs to another kind of ingest: choose another --name."
+            f"The stored position of the ingest {name} belongs to another kind of ingest or another source: choose "
+            "another --name."
         ) from error

@@ -37,7 +37,7 @@ COUNTS: Final[Mapping[str, str]] = {
 
 _SUMMARY_LABELS: Final[Mapping[str, str]] = {
     "blocks": "blocks",
-    "undecoded": "logs without an ABI that fits",
+    "undecoded": "logs that were not decoded",
     "malformed": "token transfers with invalid data",
 }
 """The counts that a summary shows, with their labels."""

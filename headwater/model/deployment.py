@@ -77,7 +77,7 @@ class ObservedWorker(BaseModel):
         restart_count: How often the worker has ended unexpectedly, with any spec.
         deaths: How often the worker has ended unexpectedly with the spec `spec_hash`. A death is not counted when the
             records that caused it have already killed workers with the previous spec.
-        waits: True while the worker waits because a store or broker is unavailable.
+        waits: True while the worker's last heartbeat has the state `waiting`.
         set_versions: The versions of sets in the worker's last heartbeat, see Heartbeat; None without a heartbeat.
         not_ready_since: Since when the controller has seen that the worker is not ready; None while it is ready.
     """

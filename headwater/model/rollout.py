@@ -15,10 +15,10 @@ from headwater.model.positions import Rewind, RewindTarget, StoredPositions, gap
 from headwater.model.stream import stream_name
 
 REWIND_REPEATABLE_FOR = timedelta(hours=1)
-"""For this long after a request to rewind, an identical request is a retry until a client has got the result.
+"""How long after a request to rewind an identical request can be a retry.
 
-While the rewind is in progress, an identical request always is a retry. After a rewind that failed, or another request
-such as a pause, it is a new rewind.
+While the rewind is in progress, an identical request always is a retry. After that, it is one until this time is over
+or a client has got the result. After a rewind that failed, or another request such as a pause, it is a new rewind.
 """
 
 

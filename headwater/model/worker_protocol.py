@@ -61,7 +61,7 @@ class Heartbeat(BaseModel):
             "starting": The worker starts.
             "prepared": The worker can join its consumer group, and waits for the message JOIN.
             "ready": The worker reads and processes records.
-            "waiting": A store or Kafka is unavailable.
+            "waiting": A store or Kafka is unavailable, the transforms take long, or no partition can be read.
             "crashing": Many records crash the process of the scripts.
             "draining": The worker finishes its batches before it ends.
             "failed": The worker has failed. This is its last heartbeat.

@@ -28,11 +28,9 @@ from headwater.stores.quote_history_reader import read_histories
 log = structlog.get_logger(__name__)
 
 LATE_USD_TICKS_MS = 10 * MINUTE_MS
-"""A USD tick of the quote token changes the price of a quoted tick only if it arrives in time.
+"""How long after a quoted tick a USD tick of the quote token may arrive and still change its price.
 
-This is how long after the quoted tick it may arrive.
-
-Only a USD tick whose event time is not later than the event time of the quoted tick can change the price.
+The event time of the USD tick must also not be later than the event time of the quoted tick.
 """
 SETTLE_AFTER_MS = LATE_USD_TICKS_MS + MINUTE_MS
 """A quoted tick is settled this long after its arrival or later. The USD ticks of its time are stored by then."""

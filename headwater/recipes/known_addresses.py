@@ -77,5 +77,5 @@ QUOTES: Final[Mapping[str, NamesByAddress]] = {
 }
 """The usual quote tokens of pools without a stablecoin. `select_pools` also finds others.
 
-When both tokens of a pool are in this table, the first one of them is the quote token.
+When both tokens of a pool are in this table, the one that comes first in this table is the quote token.
 """

@@ -198,15 +198,13 @@ def _quoted_entries(
     for pool in pools:
         candidates = [token for token in (pool.second, pool.first) if token in ranks]
         if not candidates:
-            left_out[
-                "in which neither token is a stablecoin, is a usual quote token, or has a pool with a stablecoin"
-            ] += 1
+            left_out["without a token whose price in USD is known"] += 1
             continue
         quote = min(candidates, key=ranks.__getitem__)
         entry = _entry(pool, tokens, quote, is_usd=False)
         # The token has a better price from its pool with a stablecoin. A pool with an unusual quote token adds noise.
         if entry.token in priced and quote not in quotes:
-            left_out["against an unusual quote token, of a token that has a pool with a stablecoin"] += 1
+            left_out["quoted in an unusual token although their token has a pool with a stablecoin"] += 1
         else:
             entries[pool.address] = entry
     return entries

@@ -25,7 +25,7 @@ _encode: Final = msgspec.json.encode
 class EventTimes:
     """Reads and rewrites the event time in the member `field` of records.
 
-    A rewritten time keeps its form, which is its unit, and in a text its number of digits and its zone.
+    A rewritten time keeps its form: a number its unit, and a text its zone and its number of fractional digits.
     """
 
     def __init__(self, field: str) -> None:

@@ -204,7 +204,8 @@ class Sandbox:
             return self._ready_child().strip_types(text)
         except ChildExited:
             self._child = None
-            return ScriptFailure("SandboxCrash", "the script is nested too deeply, or takes too much memory to parse")
+            message = "the script is nested too deeply, or takes too much memory to parse, or the machine is too busy"
+            return ScriptFailure("SandboxCrash", message)
 
     def close(self) -> None:
         """Kill the children. Unfinished batches are abandoned."""
@@ -324,10 +325,10 @@ class Sandbox:
     def _limit_ms(self, script_batch: ScriptBatch, segment: Segment) -> int:
         """Return the time after which V8 interrupts a pass of a segment.
 
-        An interrupted script loses its state. A segment of a blocking script ends by itself, between two records,
-        before the normal time limit. It exceeds the limit on a busy machine, or because of a slow record, so its limit
-        is longer. After an interruption it has the normal limit for a while, because another slow record would delay
-        all others again.
+        An interrupted script loses its state. The harness ends a segment of a blocking script between two records, well
+        before the normal time limit. Only a busy machine or a slow record makes the segment exceed that limit, so the
+        limit here is longer. After an interruption it has the normal limit for a while, because another slow record
+        would delay all others again.
         """
         interrupted_at_s = self._interrupted_at_s.get(script_batch.script_number, float("-inf"))
         if (
@@ -582,7 +583,10 @@ class Sandbox:
             if failure is not None:
                 raise invalid_script(failure)
             return
-        raise InvalidScript(f"The script can't be loaded: its top level ends its process ({exited}).")
+        raise InvalidScript(
+            f"The script can't be loaded: its process ended during that ({exited}). Either its top level ends the "
+            "process, or the machine is too busy: try again."
+        )
 
     def _reload(self, child: SandboxedChild, script_number: int) -> None:
         """Reload a script that was accepted before. Raises ChildExited, SandboxFailed.
@@ -596,9 +600,9 @@ class Sandbox:
             raise SandboxFailed(f"A script that was accepted before is refused: {invalid_script(failure).detail}")
 
     def _reset_realm(self, child: SandboxedChild, script_number: int) -> None:
-        """Reset a script whose variables may be inconsistent, because a record was interrupted.
+        """Reload a script after a record of it was interrupted or has timed out.
 
-        Replaces the child instead when it uses too much memory.
+        An interruption may leave its variables inconsistent. Replaces the child instead when it uses too much memory.
         """
         if child.resident_bytes() > RECYCLE_ABOVE_BYTES:
             child.kill()

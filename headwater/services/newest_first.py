@@ -16,7 +16,10 @@ later.
 GROWTH = 4
 """The next chunk has at most this many times the offsets of the last chunk."""
 MAX_CHUNK = 4_096
-"""How large a chunk becomes, except where offsets have no records."""
+"""The maximum number of offsets of a partition that are read at once.
+
+After a chunk without records, the next one may be larger.
+"""
 MAX_CHUNK_BYTES = 4 << 20
 """How many bytes of a partition are kept in memory."""
 MAX_READ_BYTES = 32 << 20

@@ -9,7 +9,10 @@ from headwater.model.timestamps import ceil_epoch_ms
 from headwater.services.newest_first import max_chunk_bytes, next_chunk_size
 
 MAX_CHUNK = 1_024
-"""How many offsets of a partition are read at once, unless they have no records."""
+"""The maximum number of offsets of a partition that are read at once.
+
+After a chunk without records, the next one may be larger.
+"""
 MAX_SCANNED = 50_000
 """How many records are read at most to find the records from a time on."""
 

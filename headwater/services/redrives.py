@@ -254,8 +254,8 @@ def _refuse_unmatched_kind(query: LetterQuery) -> None:
     """
     named = {"/error": query.error, "/transform_uid": query.component}
     is_pair = None not in named.values()
-    letter = "dead letter that has this error and this transform" if is_pair else "dead letter"
-    detail = f"occurs in no {letter}; GET …/dead-letters/summary lists the errors of each transform"
+    together = " together with the other of `error` and `transform_uid`" if is_pair else ""
+    detail = f"is in no dead letter{together}; GET …/dead-letters/summary lists the errors of each transform"
     faults = [Fault(pointer, detail) for pointer, name in named.items() if name is not None]
     if faults:
         raise InvalidInput("No letter was redriven.", faults)

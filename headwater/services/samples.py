@@ -14,7 +14,7 @@ from headwater.model.topic_record import RecordPosition, TopicRecord
 from headwater.model.trial import MAX_STREAM_SAMPLE_BYTES, Sample, StreamSample, parse_position
 from headwater.model.value_sets import MAX_REPORTED_FAULTS
 from headwater.services.newest_first import NewestFirst, first_chunk_size, max_chunk_bytes
-from headwater.services.oldest_first import records_since
+from headwater.services.oldest_first import MAX_SCANNED, records_since
 from headwater.services.records import to_topic_record
 from headwater.services.topic_history_with_deadline import TopicHistoryWithDeadline
 
@@ -178,8 +178,8 @@ def _shortage_reason(wanted: StreamSample, records: Sequence[TopicRecord], *, is
     if wanted.since is None:
         return "the stream has no more records"
     return (
-        "the stream has no more records from this time on, or further ones follow so many records with earlier times "
-        "that the search ended before them"
+        "the stream has no more records from this time on, or they come after more than "
+        f"{MAX_SCANNED:,} records, which is as many as one search reads"
     )
 
 

@@ -18,7 +18,8 @@ class ProducerFailure(NamedTuple):
         output_id: The value of the record's OUTPUT_ID_HEADER.
         source_partition: The partition of the source record; None when it is not known.
         cause: "record" when Kafka rejects this record every time; "batch" when Kafka rejected the batch that contained
-            the record, perhaps because of another record in it; "other" when no record is the cause.
+            the record, perhaps because of another record in it; "other" when no record is the cause, or
+            the record has no output id.
     """
 
     reason: str

@@ -41,8 +41,8 @@ REQUEST_TIMEOUT_S: Final = 10.0
 COMMIT_TIMEOUT_S: Final = 4.0
 """How long `commit` with `wait` waits for the outcome.
 
-A worker that stops, or whose partitions are revoked, can exceed its time budget (STOP_BUDGET_S and REVOKE_BUDGET_S in
-engine/worker.py) by this time and the wait before it: it checks the budget only before it waits for another attempt.
+A worker that stops, or whose partitions are revoked, checks its time budget (STOP_BUDGET_S and REVOKE_BUDGET_S in
+engine/worker.py) only before it waits for another attempt. So it can exceed the budget by that wait and this timeout.
 """
 COMMIT_STUCK_AFTER_S: Final = 60.0
 """How long a commit may get no response while Kafka is reachable, before the consumer is replaced.

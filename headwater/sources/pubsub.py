@@ -289,7 +289,7 @@ class StreamingPull:
     # The queue of acknowledgements
 
     def acknowledge(self, ack_ids: Sequence[str]) -> None:
-        """Queue ack ids, which are sent until Pub/Sub has accepted them.
+        """Queue ack ids, which are sent until Pub/Sub has accepted them or no longer knows them.
 
         Ack ids that are still queued are sent again now, too. The caller holds the condition.
         """
@@ -346,8 +346,10 @@ class StreamingPull:
         """Send a request about some ack ids. Return False when the request must be repeated."""
         try:
             request(subscription=self._access.subscription, ack_ids=ids, **options)
-        except (exceptions.BadRequest, exceptions.NotFound) as error:
+        except exceptions.BadRequest as error:
             log.warning("Pub/Sub no longer knows these ack ids; the messages are redelivered", reason=error.message)
+        except exceptions.NotFound as error:
+            log.warning("the subscription does not exist any more, nor do its messages", reason=error.message)
         except (exceptions.GoogleAPIError, GoogleAuthError) as error:
             log.info("a request to Pub/Sub has failed; it is repeated", request=request.__name__, reason=str(error))
             return False

@@ -780,7 +780,7 @@ export interface components {
         /** @description The prices of a token in the 25 to 26 hours before its newest trade. */
         PriceHistory: {
             chain: string;
-            /** @description The last accepted trade of each hour, and of each 5 minutes of the last one to two hours; oldest first. An interval without a trade has no point. */
+            /** @description The last accepted trade of each hour, and of each 5 minutes of the last one to two hours (for a token with many trades only of the last minutes); oldest first. An interval without a trade has no point. */
             points: components["schemas"]["PricePoint"][];
             token_address: string;
         };

@@ -1,11 +1,11 @@
 """Writes a worker's metrics to the metric store, which counts each source record once.
 
-A write of counts happens before the commit of the positions; with at-least-once delivery, it also happens after the
-acknowledgements of the sinks. It adds the counts and, in the same atomic step, stores for each partition the counted
-offset: the position up to which records are counted. A worker that is killed between the write and the commit leaves
-counted offsets above the committed positions. The next worker of the partition reads these records again, but does not
-count them again. The store rejects the counts of a partition from a worker to which the partition is not assigned any
-more.
+Counts are written before the positions of their records are committed, and with at-least-once delivery not before the
+sinks have acknowledged the records. A write adds the counts and, in the same atomic step, stores for each partition the
+counted offset: the position up to which records are counted. A worker that is killed between the write and the commit
+leaves counted offsets above the committed positions. The next worker of the partition reads these records again, but
+does not count them again. The store rejects the counts of a partition from a worker to which the partition is not
+assigned any more.
 
 An assigned partition is in one of these states:
 

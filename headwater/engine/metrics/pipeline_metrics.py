@@ -80,8 +80,9 @@ class PipelineMetrics:
         epoch_s: Returns the seconds since the epoch.
 
     Attributes:
-        totals: The counts of all records whose commit has ended. After a failed commit, the next one commits their
-            positions too. The counts include records that an earlier worker has already counted in the metric store.
+        totals: The counts of all records whose commit has ended. After a failed commit that is no transaction, the next
+            one commits their positions too. The counts include records that an earlier worker has already counted in
+            the metric store.
         times: The times of produced records, updated before and after each commit. Records that are read again after a
             failed commit may have their times twice.
         transform_totals: The counts of single transforms for the records in `totals`, by name (see
@@ -255,8 +256,8 @@ class PipelineMetrics:
     def after_commit(self, *, write_now: bool) -> None:
         """Add the records of the commit that has just ended to the totals.
 
-        This is also called after a failed commit, because the source or the delivery commits its positions with the
-        next commit.
+        This is also called after a failed commit whose positions the source or the delivery commits with the next one,
+        but not after a failed transaction.
 
         Args:
             write_now: Whether to write the metrics of the last acknowledgements now, because no later write may follow.

@@ -96,15 +96,15 @@ RULES: Final = (
 )  # fmt: skip
 """The rules, of which the first one that matches holds.
 
-The order matters where a message matches several rules: limits per second and of the size of a batch precede other rate
-limits, these precede other size limits, and these precede "not supported".
+The order matters where a message matches several rules: batches that are not supported, limits per unit of time, the
+size of a batch, other rate limits, blocks that the node does not have yet, the size of a call, then "not supported".
 """
 
 
 def classify_error(status: int, code: int, message: str) -> ErrorKind:
     """Return the kind of an error.
 
-    `status` is the HTTP status, which is 200 if the error is in the body.
+    `status` is the HTTP status of the response; an error in the body may come with any status.
     """
     for rule in RULES:
         if rule.matches(status, code, message):

@@ -26,7 +26,7 @@ LAG_BLOCKS: Final = 5
 CHECKS_TO_RETURN: Final = 4
 """A preferred node is used again after it has answered this many checks in a row."""
 HEAD_TTL_S: Final = 60.0
-"""The time for which the highest head is remembered when no node has this block any more."""
+"""How long the highest head of a tag is returned while the nodes that answer have only lower ones."""
 REMEMBERED_BLOCKS: Final = 512
 """The number of fetched blocks that are remembered.
 

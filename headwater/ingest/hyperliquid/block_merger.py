@@ -40,7 +40,10 @@ MAX_EMPTY_BLOCKS: Final = 10_000
 On the main network, this many blocks take a quarter of an hour, and some of them always have events.
 """
 BUILT_FROM_FILLS_RANK: Final = 0
-"""The rank of trades that are built from fills, in the order of preference of the folders of trades."""
+"""The rank of trades that are built from fills.
+
+They are preferred, so the folders of trades have the ranks after it.
+"""
 
 Form = Literal["block", "streaming", "event"]
 """The content of a line: all events of a block, some events with their block's number, or a single event."""

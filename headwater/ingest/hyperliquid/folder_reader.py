@@ -29,7 +29,7 @@ HEAD_BYTES: Final = 128
 PARTIAL_LINE_TIMEOUT_S: Final = 5.0
 """The time for which later files wait for the end of a partial line."""
 FINISHED_AFTER_S: Final = 60.0
-"""The oldest file that was not changed for this long is finished if a later file has content."""
+"""The oldest file that was not changed for this long is finished if the newest file has content."""
 COMPRESSED_SUFFIXES: Final = (".lz4", ".zst", ".gz", ".bz2", ".xz")
 
 
@@ -343,7 +343,8 @@ class FolderReader:
     def _is_finished(self, file: _File) -> bool:
         """Return whether a file is finished.
 
-        The oldest file is finished when it is compressed, or unchanged while a later file has content.
+        The oldest file is finished when it is compressed, or unchanged for FINISHED_AFTER_S while the newest file is
+        another one and has content.
         """
         if file.path != self._paths[0]:
             return False

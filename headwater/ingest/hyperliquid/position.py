@@ -128,7 +128,7 @@ class WebSocketPosition(msgspec.Struct, forbid_unknown_fields=True):
 def read_node_position(stored: bytes | None, name: str) -> NodePosition:
     """Decode the stored position of an ingest.
 
-    Raises IngestStopped when another kind of ingest stored it.
+    Raises IngestStopped when another kind of ingest, or an ingest of another source, stored it.
     """
     return read_position(stored, NodePosition, name) if stored else NodePosition()
 
@@ -136,7 +136,7 @@ def read_node_position(stored: bytes | None, name: str) -> NodePosition:
 def read_websocket_position(stored: bytes | None, name: str) -> WebSocketPosition:
     """Decode the stored position of an ingest.
 
-    Raises IngestStopped when another kind of ingest stored it.
+    Raises IngestStopped when another kind of ingest, or an ingest of another source, stored it.
     """
     return read_position(stored, WebSocketPosition, name) if stored else WebSocketPosition()
 

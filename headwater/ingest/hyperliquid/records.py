@@ -81,7 +81,7 @@ class FillSide(msgspec.Struct, array_like=True):
 
     @property
     def has_tid(self) -> bool:
-        """Whether the node wrote the tid of the trade."""
+        """Whether the fill has a tid other than 0; without one it belongs to no trade."""
         return self.trade_key[2] != 0
 
     def trade_with(self, other: "FillSide", trade_index: int) -> Trade:

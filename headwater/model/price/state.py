@@ -86,7 +86,7 @@ class TokenState:
 
     @property
     def horizon(self) -> int:
-        """The start of the period of which each band keeps all needed ticks.
+        """The start of the period for which each band keeps every tick that the statistics need.
 
         Of the ticks before the horizon, each band keeps only the last one.
         """

@@ -30,8 +30,9 @@ class TransformFields(BaseModel):
 
     Class variables describe the type:
         noun: What the documentation calls a transform of this type.
-        content_field: The field that decides what the transform does. In a request without uids, a transform is matched
-            to the stored transform with the same value of this field.
+        content_field: The field that decides what the transform does. When a request replaces a configuration, a
+            transform that neither its uid nor its name matches is matched to the stored transform of its type with the
+            same value of this field.
         example: The fields of an example, without optional fields.
         is_script: Whether the transform runs in the sandbox, and may make any number of outputs of a record.
         owns_set: Whether the transform has a set of values, which the filter-values endpoints change.

@@ -24,5 +24,5 @@ RESTARTS: Final = "headwater/earlier-restarts"
 
 
 def selector(instance: str) -> dict[str, str]:
-    """Return the labels of all Pods and Secrets of an installation."""
+    """Return the labels of all worker Pods of an installation, and of their Secrets."""
     return {NAME: "headwater", COMPONENT: WORKER, MANAGED_BY: "headwater", INSTANCE: instance}

@@ -99,6 +99,7 @@ class KubernetesOrchestrator:
             self._wanted[wanted.id] = wanted
             self._templates[wanted.id] = template
             self._unwanted.discard(wanted.id)
+            self._share_quarantines(wanted)
         self._plan_soon(wanted.id)
 
     def set_lease_remaining(self, remaining_s: float) -> None:
@@ -223,6 +224,17 @@ class KubernetesOrchestrator:
         pods = [pod for pod in self._pods_of(wanted.id) if pod.slot == slot]
         restarts = max((pod.restarts + pod.earlier_restarts for pod in pods), default=0)
         return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, failure, self._wanted_since[wanted.id], restarts)
+
+    def _share_quarantines(self, wanted: WorkerSet) -> None:
+        """Give each slot the quarantined positions of all slots.
+
+        OomHistory.set_quarantined_in_any_slot says why.
+        """
+        slots = {*range(wanted.slots), *(pod.slot for pod in self._pods_of(wanted.id))}
+        histories = [self._history(wanted.id, slot).oom_history for slot in slots]
+        quarantined = [position for history in histories for position in history.quarantined]
+        for history in histories:
+            history.set_quarantined_in_any_slot(quarantined)
 
     def _history(self, worker_set_id: str, slot: int) -> SlotHistory:
         key = (worker_set_id, slot)

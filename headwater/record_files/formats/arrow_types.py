@@ -249,7 +249,7 @@ def _time_text(nanoseconds: int, digits: int) -> str:
         time = _EPOCH + timedelta(seconds=seconds)
     except OverflowError:
         raise ValueError("the time is out of range: it is outside of the years 1 to 9999") from None
-    text = time.strftime("%Y-%m-%dT%H:%M:%S")
+    text = time.replace(tzinfo=None).isoformat(timespec="seconds")
     return f"{text}.{fraction}" if fraction else text
 
 

@@ -29,7 +29,8 @@ class TailSlots(Protocol):
             total: How many tails all owners may have together.
             per_owner: How many tails the owner may have.
 
-        Returns None when the slots are taken, and otherwise the limit that leaves too few slots.
+        Returns None when this call has taken a slot for each new tail. Otherwise it takes none, and returns the limit
+        that leaves too few slots.
         """
 
     def renew(self, owners: Mapping[str, str]) -> None:

@@ -53,7 +53,7 @@ class Database:
         self.idempotency = SqlIdempotencyStore(connections)
 
     def unreadable(self) -> Sequence[UnreadableRow]:
-        """Return every stored row that this version can't read."""
+        """Return the stored rows that this version can't read, see unreadable.py."""
         with self._connections.reading() as connection:
             return list(unreadable_rows(connection, self._deployment_mapper))
 

@@ -61,7 +61,7 @@ UNREADABLE_REVISION = (
 
 
 def unreadable_rows(connection: Connection, deployment_mapper: DeploymentMapper) -> Iterator[UnreadableRow]:
-    """Yield every row that can't be read, kind by kind."""
+    """Yield the unreadable rows that a user or operator meets, kind by kind."""
     for flow in FlowMapper(deployment_mapper.credentials).select(connection, flows.c.deleted == false()):
         if flow.unreadable_reason:
             yield UnreadableRow("configuration", flow.id, flow.owner, flow.unreadable_reason)

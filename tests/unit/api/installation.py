@@ -434,7 +434,7 @@ class Installation:
             kafka=KafkaEndpoint("kafka.example:9092", "SASL_PLAINTEXT", "SCRAM-SHA-512"),
             probes=self.probes,
             has_leader=lambda: True,
-            deploy_timeout_s=5,
+            deploy_timeout_s=30,
         )
         return replace(services, **changes)
 

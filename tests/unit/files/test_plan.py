@@ -84,6 +84,15 @@ class TestPlan:
         assert plan.destroys == ("the topic of the sink old and the records in it",)
         assert plan_pipeline(USDC, live(config={**CONFIG, "sinks": sinks}, state="none")).destroys == ()
 
+    def test_a_sink_of_another_type_removes_its_topic_too(self) -> None:
+        prices = {"type": "prices", "name": "old", "price_field": "price", "token_field": "token"}
+        with_topic = {**CONFIG, "sinks": [*CONFIG["sinks"], {"type": "kafka", "name": "old"}]}
+        with_prices = {**CONFIG, "sinks": [*CONFIG["sinks"], prices]}
+        plan = plan_pipeline(replace(USDC, config=with_prices), live(config=with_topic))
+        assert plan.destroys == ("the topic of the sink old and the records in it",)
+        assert plan_pipeline(replace(USDC, config=with_topic), live(config=with_prices)).destroys == ()
+        assert plan_pipeline(USDC, live(config=with_prices)).destroys == ()
+
     def test_the_text(self) -> None:
         server = {"usdc": live(config=script("a\nx\nc")), "old-feed": live(replace(USDC, key="old-feed"))}
         assert lines(USDC, replace(USDC, key="new-pools"), server=server) == [

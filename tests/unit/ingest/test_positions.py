@@ -38,9 +38,7 @@ def begin(kind: str, position: bytes, folder: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "of"), [*permutations(POSITIONS, 2)])
 def test_a_position_of_another_kind(kind: str, of: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        IngestStopped, match="of the ingest mine belongs to another kind of ingest: choose another --name"
-    ):
+    with pytest.raises(IngestStopped, match="of the ingest mine belongs to another kind of ingest or another source"):
         begin(kind, POSITIONS[of], tmp_path)
 
 

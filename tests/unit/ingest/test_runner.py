@@ -94,7 +94,7 @@ def test_the_summary_has_counts_that_are_not_zero() -> None:
     assert metrics.summary() == "records: 2 fill, 1 trade"
     metrics.counts.update(blocks=3, retries=4)
     assert metrics.summary() == (
-        "records: 2 fill, 1 trade; 3 blocks; 0 logs without an ABI that fits; 0 token transfers with invalid data"
+        "records: 2 fill, 1 trade; 3 blocks; 0 logs that were not decoded; 0 token transfers with invalid data"
     )
 
 

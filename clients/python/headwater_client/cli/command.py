@@ -66,7 +66,7 @@ class Run:
         return self.hw.flows.find(reference)
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before something is removed.
+        """Ask before something that can't be undone.
 
         Raises CommandError when the answer is no, or when standard input is not a terminal.
         """

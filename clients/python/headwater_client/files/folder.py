@@ -57,7 +57,7 @@ def read_folder(path: Path, environment: str = "", variables: Mapping[str, str] 
         environment: The environment of headwater.yaml that is meant; empty for none.
         variables: The variables of the process; by default the environment of this process.
 
-    Raises FolderError with one line for each file that is wrong.
+    Raises FolderError for the first file with a wrong name, or else with one line for each pipeline that is wrong.
     """
     variables = os.environ if variables is None else variables
     document = load(path / PROJECT_FILE)

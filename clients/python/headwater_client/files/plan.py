@@ -1,7 +1,7 @@
 """Compares the pipelines of a folder with those that a server has."""
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -110,11 +110,10 @@ class PipelinePlan:
             return ()
         if "teardown" in self.steps:
             return ("its topics and the records in them",)
-        return tuple(
-            f"the topic of the sink {change.where.removeprefix('sinks.')} and the records in it"
-            for change in self.changes
-            if change.sign == "-" and change.where.startswith("sinks.")
-        )
+        if self.live.unreadable:
+            return ()
+        removed = _sinks_with_topics(self.live.config) - _sinks_with_topics(self.desired.config)
+        return tuple(f"the topic of the sink {name} and the records in it" for name in sorted(removed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +293,11 @@ def _content_change(name: str, before: Mapping[str, Any], after: Mapping[str, An
     if after["type"] == "v8":
         return Change("~", where, label, diff_lines(before[member], after[member]))
     return Change("~", where, f"expr {_arrow(before[member], after[member])}")
+
+
+def _sinks_with_topics(config: Mapping[str, Any]) -> Set[str]:
+    """Return the names of the sinks of a `pipeline_config` that have a topic of their own."""
+    return {sink["name"] for sink in config["sinks"] if sink["type"] == "kafka"}
 
 
 def _sink_changes(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Iterator[Change]:

@@ -24,7 +24,10 @@ _TRIMMED_RANGES: Final = (
 TRIMMED: Final = "".join(chr(code) for codes in _TRIMMED_RANGES for code in codes)
 """White space, the byte order mark, and the joiners and marks of direction that editors put around pasted text."""
 SETTLED_AFTER_S: Final = 2.0
-"""A file that was changed less than this ago may change again within one tick of the file system's clock."""
+"""The summary of a file that was changed less than this ago is not cached.
+
+The file may change again, and keep the same time of change.
+"""
 
 
 def _hex(total: int) -> str:

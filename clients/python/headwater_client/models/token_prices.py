@@ -62,7 +62,7 @@ class PricePoint(Model, frozen=True, kw_only=True):
 
 
 class PriceHistory(Model, frozen=True, kw_only=True):
-    """The prices of a token over the last 25 hours, oldest first."""
+    """The prices of a token in the 25 to 26 hours before its newest trade, oldest first."""
 
     token_address: str
     chain: str

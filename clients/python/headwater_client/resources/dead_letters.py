@@ -105,7 +105,7 @@ class DeadLettersOperations(Resource):
         transform: str | None = None,
         timeout: float | None = None,
     ) -> StartedRedrive:
-        """Begin a redrive, and return its id.
+        """Begin a redrive, and return its id and the number of letters.
 
         Without arguments it sends all letters that were not redriven yet.
 

@@ -62,7 +62,9 @@ class PricesOperations(Resource):
 
     @operation
     async def history(self, token_address: str, chain: str, *, timeout: float | None = None) -> Sequence[PricePoint]:
-        """Return at most 60 prices of a token over the last 25 hours, oldest first.
+        """Return the prices of a token in the 25 to 26 hours before its newest trade.
+
+        There are at most 60, oldest first.
 
         >>> hw.prices.history("0x9f47c0de13b5a8264e7fd09c31b6a5e80d24f7c1", "base")[-1].price
         99.0

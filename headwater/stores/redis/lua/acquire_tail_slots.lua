@@ -1,5 +1,6 @@
 -- Takes slots for live tails of one owner. Expired slots are removed first. The server's clock is used, so that all
--- callers agree. Returns '' if the slots were taken, else the limit that leaves too few: 'total' or 'owner'.
+-- callers agree. Returns '' if a slot was
+-- taken for each id; otherwise takes none, and returns the limit that leaves too few: 'total' or 'owner'.
 -- KEYS: sorted set of "<id>:<owner>", by the time of expiry
 -- ARGV: lifetime in seconds, total limit, limit of an owner, owner, ids
 local time = redis.call('TIME')

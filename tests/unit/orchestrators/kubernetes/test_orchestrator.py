@@ -14,6 +14,7 @@ from lightkube import AsyncClient
 from lightkube.resources.core_v1 import Pod
 
 from headwater.errors import OrchestratorUnavailable
+from headwater.model.reading_plan import IsolationStatus, PartitionPosition
 from headwater.orchestrators.kubernetes import KubernetesOrchestrator, labels, orchestrator, pod_executor
 from headwater.orchestrators.kubernetes.settings import PodSettings
 from tests.contract.test_orchestrator import worker_set
@@ -109,6 +110,16 @@ def test_a_worker_without_a_pod_is_not_ready(pods: KubernetesOrchestrator) -> No
     found = [(each.worker, each.heartbeat, each.is_ready) for each in pods.worker_snapshots()]
     assert ("d2-0", None, False) in found
     assert ("d2-1", None, False) in found
+
+
+def test_every_slot_reads_one_by_one_after_a_quarantine_in_any_slot(pods: KubernetesOrchestrator) -> None:
+    until(lambda: is_usable(pods))
+    pods.ensure(worker_set(deployment_id="d2", slots=2))
+    status = IsolationStatus(quarantined=[PartitionPosition(3, 17)], is_over=True)
+    pods._history("d2", 0).oom_history.on_isolation_status("hash1", status)
+    pods.ensure(worker_set(2, slots=2, deployment_id="d2"))
+    plans = [pods._history("d2", slot).oom_history.reading_plan("hash2") for slot in range(2)]
+    assert [plan.isolates_partitions for plan in plans] == [True, True]
 
 
 def test_another_content_of_a_file_needs_another_secret(api: Api, pods: KubernetesOrchestrator, tmp_path: Path) -> None:

@@ -104,6 +104,11 @@ def test_types(tmp_path: Path, array: pa.Array, example: Any, expected: Any) -> 
     assert read_back(tmp_path, array, example) == expected
 
 
+def test_the_first_year(tmp_path: Path) -> None:
+    array = pa.array([-62135596800], pa.timestamp("s"))
+    assert read_back(tmp_path, array, "2026-01-02T03:04:05Z") == "0001-01-01T00:00:00Z"
+
+
 def test_two_columns_of_one_name(tmp_path: Path) -> None:
     pyarrow.parquet.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "a.parquet")
     with pytest.raises(SetupError, match="can't be read"):
