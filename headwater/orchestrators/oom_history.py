@@ -18,6 +18,9 @@ class OomHistory:
     When a worker is killed while it reads a single partition, that partition is quarantined: workers read it only once
     an hour, and alone, while its committed position does not change. A quarantine applies to one spec: the first worker
     with another spec reads its partitions one by one.
+
+    Attributes:
+        quarantined_in_any_slot: The positions that `set_quarantined_in_any_slot` has stored.
     """
 
     def __init__(self) -> None:
@@ -25,7 +28,7 @@ class OomHistory:
         self._isolates_partitions = False
         self._quarantined: dict[int, int] = {}
         self._quarantined_with_previous_spec: frozenset[PartitionPosition] = frozenset()
-        self._quarantined_in_any_slot: frozenset[PartitionPosition] = frozenset()
+        self.quarantined_in_any_slot: frozenset[PartitionPosition] = frozenset()
         self._last_kill_at = float("-inf")
 
     def reading_plan(self, spec_hash: str) -> ReadingPlan:
@@ -33,7 +36,7 @@ class OomHistory:
         if spec_hash == self._spec_hash:
             return ReadingPlan(self._isolates_partitions, self.quarantined)
         return ReadingPlan(
-            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self._quarantined_in_any_slot)
+            isolates_partitions=self._isolates_partitions or bool(self._quarantined or self.quarantined_in_any_slot)
         )
 
     @property
@@ -47,7 +50,7 @@ class OomHistory:
         They matter for the next spec only: its workers may be assigned the partitions of other slots, so each of them
         first reads its partitions one by one.
         """
-        self._quarantined_in_any_slot = frozenset(positions)
+        self.quarantined_in_any_slot = frozenset(positions)
 
     def on_isolation_status(self, spec_hash: str, status: IsolationStatus) -> None:
         """Update the state from a heartbeat of the slot's worker.
@@ -82,5 +85,5 @@ class OomHistory:
         if spec_hash == self._spec_hash:
             return
         self._isolates_partitions = self.reading_plan(spec_hash).isolates_partitions
-        self._quarantined_with_previous_spec = self._quarantined_in_any_slot.union(self.quarantined)
+        self._quarantined_with_previous_spec = self.quarantined_in_any_slot.union(self.quarantined)
         self._spec_hash, self._quarantined = spec_hash, {}

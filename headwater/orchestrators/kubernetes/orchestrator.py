@@ -94,12 +94,13 @@ class KubernetesOrchestrator:
         template = PodTemplate(self._settings, manifests.files_hash(wanted.spec))
         with self._lock:
             self._check_usable()
-            if self._wanted.get(wanted.id) != wanted:
+            before = self._wanted.get(wanted.id)
+            if before != wanted:
                 self._wanted_since[wanted.id] = datetime.now(UTC)
             self._wanted[wanted.id] = wanted
             self._templates[wanted.id] = template
             self._unwanted.discard(wanted.id)
-            self._share_quarantines(wanted)
+            self._share_quarantines(wanted, is_new_spec=before is None or before.spec_hash != wanted.spec_hash)
         self._plan_soon(wanted.id)
 
     def set_lease_remaining(self, remaining_s: float) -> None:
@@ -225,14 +226,17 @@ class KubernetesOrchestrator:
         restarts = max((pod.restarts + pod.earlier_restarts for pod in pods), default=0)
         return missing_worker(f"{wanted.id}-{slot}", wanted.spec_hash, failure, self._wanted_since[wanted.id], restarts)
 
-    def _share_quarantines(self, wanted: WorkerSet) -> None:
-        """Give each slot the quarantined positions of all slots.
+    def _share_quarantines(self, wanted: WorkerSet, *, is_new_spec: bool) -> None:
+        """Give each slot the quarantined positions of all slots (see OomHistory).
 
-        OomHistory.set_quarantined_in_any_slot says why.
+        Until the spec changes again, positions are only added: a slot whose worker has the spec already has forgotten
+        its own, and a new leader gets them from later reports.
         """
         slots = {*range(wanted.slots), *(pod.slot for pod in self._pods_of(wanted.id))}
         histories = [self._history(wanted.id, slot).oom_history for slot in slots]
-        quarantined = [position for history in histories for position in history.quarantined]
+        quarantined = {position for history in histories for position in history.quarantined}
+        if not is_new_spec:
+            quarantined.update(*(history.quarantined_in_any_slot for history in histories))
         for history in histories:
             history.set_quarantined_in_any_slot(quarantined)
 

@@ -154,6 +154,8 @@ class ReachabilityEvaluator:
             raise MayKeepState
 
     def _reach_of_new(self, node: Node, at_load: bool) -> Reachability:
+        if self._may_get_from_callbacks(node):
+            raise MayKeepState
         constructor, arguments = node.child_by_field_name("constructor"), self._reach_of_arguments(node, at_load)
         path = self._facts.path(constructor)
         if path in known_builtins.COLLECTIONS and not at_load:
@@ -281,13 +283,26 @@ class ReachabilityEvaluator:
             target = callee.child_by_field_name("object")
             if target is None:
                 raise MayKeepState
-            self._facts.add_to_object(target, join((arguments, arguments.member())).in_surviving_object())
+            added = ANYTHING if self._may_get_from_callbacks(node) else arguments
+            self._facts.add_to_object(target, join((added, added.member())).in_surviving_object())
             return ANYTHING
         if self._is_own_method(name):
             return self._call_own_method(owner, arguments, node, at_load)
-        if owner.survives or (owner.reaches_something and self._callbacks(node)):
+        return self._call_mutating_method(name, owner, node, at_load)
+
+    def _call_mutating_method(self, name: str, owner: Reachability, node: Node, at_load: bool) -> Reachability:
+        """Return the reachability of the result of a built-in method that may change its object.
+
+        The object must be a new one. The result is the object, a member of it, or a new object with such members.
+        """
+        if owner.survives:
             raise MayKeepState
-        return self._call_unknown(owner, node, at_load)
+        self._call_unknown(owner, node, at_load)
+        if name in known_builtins.SORTING_METHODS:
+            self._pass_to_callbacks(name, node, owner)
+        elif owner.reaches_something and self._callbacks(node):
+            raise MayKeepState
+        return owner.member() if name in ("pop", "shift") else Reachability(0, owner.depth)
 
     def _call_own_method(self, owner: Reachability, arguments: Reachability, node: Node, at_load: bool) -> Reachability:
         """Return the reachability of the result of a method that the script defines.
@@ -371,9 +386,17 @@ class ReachabilityEvaluator:
                 passed = join((value, result)).in_surviving_object() if value.reaches_something else result
                 for parameter in parameters(function):
                     self._facts.destructure(parameter, passed)
-            elif value.reaches_something and position == callback_position and not self._is_no_function(argument):
+            elif value.reaches_something and self._may_be_callback(argument, position, callback_position):
                 raise MayKeepState
         return join(results)
+
+    def _may_be_callback(self, argument: Node, position: int, callback_position: int | None) -> bool:
+        """Return whether an argument may be the callback of a built-in function."""
+        if callback_position is None or position > callback_position:
+            return False
+        if argument.type == "spread_element":
+            return True
+        return position == callback_position and not self._is_no_function(argument)
 
     def _is_no_function(self, argument: Node) -> bool:
         """Return whether an argument is certainly not a function of the script."""

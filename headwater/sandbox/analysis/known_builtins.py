@@ -32,7 +32,8 @@ PURE_METHODS: Final = (
 CALLBACK_ARGUMENT: Final = {
     **dict.fromkeys(
         _names(
-            "some every find findLast findIndex findLastIndex filter map flatMap reduce reduceRight forEach toSorted"
+            "some every find findLast findIndex findLastIndex filter map flatMap reduce reduceRight forEach toSorted "
+            "sort"
         ),
         0,
     ),
@@ -43,7 +44,8 @@ FILLING_METHODS: Final = _names("push unshift add set sort reverse fill")
 """Methods that change the object on which they are called; the top level may fill its objects with them."""
 MUTATING_METHODS: Final = FILLING_METHODS | _names(
     """pop shift splice copyWithin delete clear next return throw decode compile getOrInsert getOrInsertComputed resize
-    transfer transferToFixedLength take drop call apply bind valueOf subarray __defineGetter__ __defineSetter__"""
+    transfer transferToFixedLength take drop toArray then catch finally call apply bind valueOf subarray
+    __defineGetter__ __defineSetter__"""
 )
 """Methods that change the object on which they are called, or let it escape.
 

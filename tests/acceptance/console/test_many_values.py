@@ -11,8 +11,10 @@ from tests.acceptance.console.opened_console import Console
 from tests.acceptance.installation import pipeline
 
 VALUES = 1_000_000
-WITHIN_MS = 120_000
+WITHIN_MS = 250_000
 HAS_SAVED_POSITION = "() => Object.keys(sessionStorage).some((key) => key.startsWith('headwater-upload:'))"
+pytestmark = pytest.mark.timeout(600)
+
 FILTER = {"type": "redis_set_filter", "filter_expr": "root = this.token_address", "name": "token"}
 
 

@@ -79,19 +79,22 @@ class TestPlan:
         assert (plan.saves, plan.steps) == (True, ())
 
     def test_a_removed_sink_of_a_deployed_pipeline_removes_its_topic(self) -> None:
-        sinks = [*CONFIG["sinks"], {"type": "kafka", "name": "old"}]
-        plan = plan_pipeline(USDC, live(config={**CONFIG, "sinks": sinks}))
-        assert plan.destroys == ("the topic of the sink old and the records in it",)
-        assert plan_pipeline(USDC, live(config={**CONFIG, "sinks": sinks}, state="none")).destroys == ()
+        old = {**CONFIG, "sinks": [*CONFIG["sinks"], {"type": "kafka", "name": "old"}]}
+        removed = ("the topic of the sink old and the records in it",)
+        assert plan_pipeline(USDC, live(config=old, running_config=old)).destroys == removed
+        assert plan_pipeline(USDC, live(running_config=old)).destroys == removed
+        assert plan_pipeline(USDC, live(config=old)).destroys == ()
+        assert plan_pipeline(USDC, live(config=old, running_config=None, state="none")).destroys == ()
 
     def test_a_sink_of_another_type_removes_its_topic_too(self) -> None:
         prices = {"type": "prices", "name": "old", "price_field": "price", "token_field": "token"}
         with_topic = {**CONFIG, "sinks": [*CONFIG["sinks"], {"type": "kafka", "name": "old"}]}
         with_prices = {**CONFIG, "sinks": [*CONFIG["sinks"], prices]}
-        plan = plan_pipeline(replace(USDC, config=with_prices), live(config=with_topic))
+        plan = plan_pipeline(replace(USDC, config=with_prices), live(config=with_topic, running_config=with_topic))
         assert plan.destroys == ("the topic of the sink old and the records in it",)
-        assert plan_pipeline(replace(USDC, config=with_topic), live(config=with_prices)).destroys == ()
-        assert plan_pipeline(USDC, live(config=with_prices)).destroys == ()
+        running = live(config=with_prices, running_config=with_prices)
+        assert plan_pipeline(replace(USDC, config=with_topic), running).destroys == ()
+        assert plan_pipeline(USDC, running).destroys == ()
 
     def test_the_text(self) -> None:
         server = {"usdc": live(config=script("a\nx\nc")), "old-feed": live(replace(USDC, key="old-feed"))}

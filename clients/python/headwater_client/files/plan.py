@@ -112,7 +112,10 @@ class PipelinePlan:
             return ("its topics and the records in them",)
         if self.live.unreadable:
             return ()
-        removed = _sinks_with_topics(self.live.config) - _sinks_with_topics(self.desired.config)
+        if not (self.saves or self.steps):
+            return ()
+        running = self.live.running_config or self.live.config
+        removed = _sinks_with_topics(running) - _sinks_with_topics(self.desired.config)
         return tuple(f"the topic of the sink {name} and the records in it" for name in sorted(removed))
 
 

@@ -121,6 +121,13 @@ def test_every_slot_reads_one_by_one_after_a_quarantine_in_any_slot(pods: Kubern
     plans = [pods._history("d2", slot).oom_history.reading_plan("hash2") for slot in range(2)]
     assert [plan.isolates_partitions for plan in plans] == [True, True]
 
+    pods._history("d2", 0).oom_history.on_isolation_status("hash2", IsolationStatus(is_over=True))
+    pods.ensure(worker_set(2, slots=2, deployment_id="d2"))
+    assert pods._history("d2", 1).oom_history.reading_plan("hash2").isolates_partitions
+    assert pods._history("d2", 1).oom_history.record_kill(
+        "hash2", IsolationStatus(isolated=PartitionPosition(3, 17)), 0
+    )
+
 
 def test_another_content_of_a_file_needs_another_secret(api: Api, pods: KubernetesOrchestrator, tmp_path: Path) -> None:
     until(lambda: is_usable(pods))
