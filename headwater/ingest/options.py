@@ -112,7 +112,7 @@ HttpUrls = Annotated[
 ]
 """A list of texts, or one text.
 
-A text is a list of URLs that are separated by spaces. `$NAME` stands for the URLs in an environment variable.
+A text is a list of URLs that are separated by spaces. `$NAME` is replaced by the URLs in an environment variable.
 """
 HttpUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("http://", "https://")]
 WebSocketUrl = Annotated[SecretStr, FROM_ENVIRONMENT, _has_scheme("ws://", "wss://")]

@@ -80,9 +80,9 @@ class PipelineMetrics:
         epoch_s: Returns the seconds since the epoch.
 
     Attributes:
-        totals: The counts of all records whose commit has ended. After a failed commit that is no transaction, the next
-            one commits their positions too. The counts include records that an earlier worker has already counted in
-            the metric store.
+        totals: The counts of all records whose commit has ended. A failed commit has ended too, unless it was a
+            transaction: the next commit includes its positions. The counts include records that an earlier worker has
+            already counted in the metric store.
         times: The times of produced records, updated before and after each commit. Records that are read again after a
             failed commit may have their times twice.
         transform_totals: The counts of single transforms for the records in `totals`, by name (see
