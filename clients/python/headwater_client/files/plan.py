@@ -110,9 +110,7 @@ class PipelinePlan:
             return ()
         if "teardown" in self.steps:
             return ("its topics and the records in them",)
-        if self.live.unreadable:
-            return ()
-        if not (self.saves or self.steps):
+        if self.live.unreadable or not (self.saves or self.steps):
             return ()
         running = self.live.running_config or self.live.config
         removed = _sinks_with_topics(running) - _sinks_with_topics(self.desired.config)
